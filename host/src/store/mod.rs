@@ -1,0 +1,67 @@
+//! The concurrent store of input objects.
+//!
+//! The store holds one immutable [`Snapshot`]. A commit builds the next one (it shares all that did
+//! not change) and publishes it by compare-and-swap, so readers never lock and always see a whole
+//! commit. What changed is told to one [`ChangeFeed`].
+
+mod feed;
+mod object;
+mod snapshot;
+
+pub use feed::ChangeFeed;
+pub use object::{Key, Object, Origin};
+pub use snapshot::{Snapshot, Told};
+
+use arc_swap::ArcSwap;
+use chiton_ir::GroupKind;
+use std::sync::Arc;
+
+/// One change of a commit.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// The object is there, in this form.
+    Put(Arc<Object>),
+    /// The object is gone.
+    Delete(Key),
+    /// The first list of the kind has arrived: what is not there is absent, not unknown.
+    Synced(GroupKind),
+}
+
+/// The store. Cheap to share in an [`Arc`].
+#[derive(Debug, Default)]
+pub struct Store {
+    current: ArcSwap<Snapshot>,
+    feed: ChangeFeed,
+}
+
+impl Store {
+    /// An empty store in which no kind is synced.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The newest snapshot.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// Commits all changes at once. A `Put` whose content is what is there already, and a `Delete`
+    /// of what is not there, change nothing and are not told to the feed.
+    pub fn commit(&self, changes: &[Change]) {
+        let mut told = Vec::new();
+        self.current.rcu(|snapshot| {
+            let mut next = Snapshot::clone(snapshot);
+            told = next.apply(changes);
+            next
+        });
+        self.feed.push(told);
+    }
+
+    /// What has changed since it was last asked. There is one reader: the pipeline.
+    #[must_use]
+    pub fn feed(&self) -> &ChangeFeed {
+        &self.feed
+    }
+}

@@ -1,0 +1,1 @@
+//! From [`super::model`] to Envoy's messages.
