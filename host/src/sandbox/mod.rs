@@ -3,10 +3,14 @@
 //! [`Reconciler`] is the seam between the pipeline and what runs: a WebAssembly component in this
 //! module, a plain Rust function in tests of the pipeline.
 
+mod limits;
+
+pub use limits::{LOG_MESSAGES, Limits};
+
 use crate::store::Object;
 use chiton_ir::gateway::LabelSelector;
 use chiton_ir::{Condition, GroupKind, ObjectRef};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Where a module runs: which documents it may return, and the outputs of which layers it may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,6 +95,11 @@ pub trait Reads: Send {
     fn time_reached(&mut self, seconds: u64) -> bool;
 }
 
+/// Reads as they are lent to a call. The runtime of the guests keeps what it is lent in a store
+/// that no borrow may enter, so the caller shares it and looks at what was recorded afterwards;
+/// nobody holds the lock longer than one read.
+pub type SharedReads = Arc<Mutex<dyn Reads>>;
+
 /// A module that can be called. Calls may come from many threads at once.
 pub trait Reconciler: Send + Sync {
     /// What the module says of itself.
@@ -102,6 +111,6 @@ pub trait Reconciler: Send + Sync {
         &self,
         object: &Object,
         settings: &[u8],
-        reads: &mut dyn Reads,
+        reads: SharedReads,
     ) -> Result<Outcome, Failure>;
 }
