@@ -19,6 +19,7 @@
 //! The kinds of `chiton.dev/v1alpha1` that people write are in [`kinds`].
 
 pub mod api;
+pub mod check;
 pub mod condition;
 pub mod gateway;
 pub mod identity;
