@@ -52,7 +52,7 @@ pub struct TlsChain {
 pub struct RouteConfig {
     /// Resource name.
     pub name: String,
-    /// Effects on everything in it.
+    /// Effects on everything in it. `respond` has no place here: it goes to the virtual hosts.
     pub effects: Effects,
 }
 
@@ -206,6 +206,9 @@ pub struct RateLimits {
     pub name: String,
     /// Buckets by [`PlacedEffect::bucket`].
     pub buckets: BTreeMap<String, chiton_ir::policy::RateLimit>,
+    /// The bucket of the route configuration's own `rateLimit` effect, if it has one: it counts for
+    /// every route that does not name another.
+    pub wide: Option<String>,
 }
 
 /// A certificate with its key.
