@@ -27,14 +27,23 @@ pub const MODULE_LABEL: &str = "chiton.dev/module";
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "has(self.production) || has(self.sandbox)",
+    "message": "give production, sandbox or both",
+}]))]
 pub struct ApiSpec {
     /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// Path under which the API is served, for example `/orders`. Starts with `/`.
+    #[schemars(
+        regex(pattern = r"^/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*$"),
+        length(max = 256)
+    )]
     pub base_path: String,
     /// Version, for example `v1`. The API is served under `basePath/version`, unless `basePath`
     /// already ends with the version.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9._~-]+$"), length(max = 64))]
     pub version: String,
     /// Whether this version is also served under the bare `basePath`.
     #[serde(default)]
@@ -100,8 +109,13 @@ pub struct DefinitionRef {
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "has(self.default) || has(self.override)",
+    "message": "put the settings under default, override or both",
+}]))]
 pub struct PolicySpec {
     /// The module that handles the policy, for example `headers`.
+    #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"), length(max = 63))]
     pub r#type: String,
     /// What the policy applies to, in its own namespace. 1 to 16.
     #[schemars(length(min = 1, max = 16))]
@@ -119,12 +133,25 @@ pub struct PolicySpec {
 /// A target of a policy: a Gateway, an HTTPRoute or an API.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "self.kind in ['Gateway', 'HTTPRoute'] ? self.group == 'gateway.networking.k8s.io' : self.kind == 'API' && self.group == 'chiton.dev'",
+        "message": "target a Gateway or an HTTPRoute of gateway.networking.k8s.io, or an API of chiton.dev",
+    },
+    {
+        "rule": "self.kind != 'API' || !has(self.sectionName)",
+        "message": "an API has no sections",
+    },
+]))]
 pub struct TargetRef {
     /// API group of the target.
+    #[schemars(length(max = 253))]
     pub group: String,
     /// Kind of the target: `Gateway`, `HTTPRoute` or `API`.
+    #[schemars(length(min = 1, max = 63))]
     pub kind: String,
     /// Name of the target.
+    #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// A listener of the Gateway, or a named rule of the HTTPRoute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,6 +190,7 @@ pub struct BackendSpec {
 #[serde(rename_all = "camelCase")]
 pub struct BackendEndpoint {
     /// An IP address or a host name.
+    #[schemars(length(min = 1, max = 253))]
     pub host: String,
     /// TCP port.
     #[schemars(range(min = 1, max = 65535))]
