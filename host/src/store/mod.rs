@@ -10,7 +10,7 @@ mod snapshot;
 
 pub use feed::ChangeFeed;
 pub use object::{Key, Object, Origin};
-pub use snapshot::{Snapshot, Told};
+pub use snapshot::{Diff, Difference, Snapshot, Told};
 
 use arc_swap::ArcSwap;
 use chiton_ir::GroupKind;
