@@ -3,11 +3,46 @@
 //! The pipeline runs epochs. An epoch takes what changed, runs in layers ({gateways, policies} →
 //! routes → APIs) exactly the reconciles whose recorded reads changed, commits their outputs at
 //! once as a new [`World`], and tells the synchronizer by [`channel::Events`].
+//!
+//! | part | what it is for |
+//! | --- | --- |
+//! | `dispatch`, `layer` | which module owns an object, and when it runs |
+//! | `reads`, `index` | what a run read, and who read what changed |
+//! | `run`, `pool`, `check` | running a module, and checking what it returns |
+//! | `settle` | what is kept for the object after a run, good or not |
+//! | `retry` | what runs without a change: retries and asked-for times |
+//! | `plan`, `epoch`, `upward` | an epoch and its events |
+//! | `driver` | epochs for as long as the host lives |
+//! | `trial` | a module on all its objects before it owns any |
 
 pub mod channel;
+mod check;
+mod dispatch;
+mod driver;
+mod epoch;
+mod index;
+mod layer;
+mod metrics;
 mod output;
+mod plan;
+mod pool;
+mod reads;
+mod retry;
+mod run;
+mod settle;
+#[cfg(test)]
+mod tests;
+mod trial;
+mod upward;
 
+pub use driver::{Driver, now};
+pub use epoch::{Committed, Engine, Options, Report};
+pub use layer::Layer;
+pub use metrics::Metrics;
 pub use output::{Documents, Outputs, Reconciled, RunState};
+pub use retry::RetryPolicy;
+pub use settle::{MODULE_FAILED, MODULE_NOT_FOUND, MODULE_NOT_LIVE, NOT_READY, RECONCILED};
+pub use trial::{Tried, trial};
 
 use crate::store::Snapshot;
 use std::sync::Arc;

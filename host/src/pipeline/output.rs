@@ -2,7 +2,8 @@
 
 use crate::store::Key;
 use chiton_ir::{Condition, api, gateway, policy, route};
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Documents of one object. Each is there typed, for the host, and as the JSON that reconcilers of
@@ -19,6 +20,17 @@ pub struct Documents {
     pub policy: Option<Arc<policy::Policy>>,
     /// The same documents as JSON, by name, sorted.
     pub json: Vec<(String, Arc<[u8]>)>,
+}
+
+impl Documents {
+    /// A document as JSON.
+    #[must_use]
+    pub fn json(&self, name: &str) -> Option<&Arc<[u8]>> {
+        self.json
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, body)| body)
+    }
 }
 
 /// How the newest run of an object ended.
@@ -40,7 +52,7 @@ pub enum RunState {
 pub struct Reconciled {
     /// Name of the module that handled the object; empty with [`RunState::NoModule`].
     pub module: String,
-    /// Documents of the last good run.
+    /// Documents of the last good run; without one, what the module's failure policy says.
     pub documents: Documents,
     /// Conditions of the last good run, and of the host where it could not run.
     pub conditions: Vec<Condition>,
@@ -54,6 +66,8 @@ pub struct Reconciled {
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
     results: OrdMap<Key, Arc<Reconciled>>,
+    /// Objects with a `policy` document, by the objects that it targets.
+    by_target: OrdMap<Key, OrdSet<Key>>,
 }
 
 impl Outputs {
@@ -68,11 +82,51 @@ impl Outputs {
         self.results.iter()
     }
 
+    /// The policies that target the object or a section of it, sorted by key.
+    pub fn policies(&self, target: &Key) -> impl Iterator<Item = (&Key, &Arc<policy::Policy>)> {
+        self.by_target
+            .get(target)
+            .into_iter()
+            .flatten()
+            .filter_map(|key| Some((key, self.get(key)?.documents.policy.as_ref()?)))
+    }
+
     /// Replaces or removes a result.
     pub fn set(&mut self, key: Key, result: Option<Arc<Reconciled>>) {
+        let before = targets(self.results.get(&key));
+        let after = targets(result.as_ref());
+        for target in before.difference(&after) {
+            self.detach(target, &key);
+        }
+        for target in after.difference(&before) {
+            let policies = self.by_target.entry(target.clone()).or_default();
+            policies.insert(key.clone());
+        }
         match result {
             Some(result) => self.results.insert(key, result),
             None => self.results.remove(&key),
         };
     }
+
+    fn detach(&mut self, target: &Key, policy: &Key) {
+        if let Some(policies) = self.by_target.get_mut(target) {
+            policies.remove(policy);
+            if policies.is_empty() {
+                self.by_target.remove(target);
+            }
+        }
+    }
+}
+
+fn targets(result: Option<&Arc<Reconciled>>) -> BTreeSet<Key> {
+    result
+        .and_then(|result| result.documents.policy.as_ref())
+        .map(|policy| {
+            policy
+                .targets
+                .iter()
+                .map(|t| Key::from(&t.object))
+                .collect()
+        })
+        .unwrap_or_default()
 }

@@ -1,0 +1,518 @@
+//! Epochs: from one state of the inputs to the next world.
+//!
+//! [`Engine`] is synchronous and has no clock of its own: [`Engine::run`] is given the inputs, the
+//! modules and the time, and returns what it did. It works out itself what differs from the epoch
+//! before, so a change that was told early, late or twice makes no difference.
+//!
+//! An object is in one of three states: *at rest*, *running* in this epoch, or a *straggler*, whose
+//! run has outlasted the epoch that started it. A straggler counts as unchanged. Its late result is
+//! taken by a later epoch if all that it read is still so; else it is run again. An object never
+//! runs twice at the same time.
+
+use super::channel::Event;
+use super::dispatch::{self, Owner};
+use super::layer::Layer;
+use super::metrics::Metrics;
+use super::output::{Documents, Reconciled, RunState};
+use super::plan::Plan;
+use super::pool::Pool;
+use super::reads::View;
+use super::retry::{Cause, RetryPolicy, Schedule, Verdict};
+use super::run::{Done, Ended, Job};
+use super::settle::{self, Trouble};
+use super::upward::Upward;
+use super::{World, check, index::Index};
+use crate::modules::{LiveModule, Modules};
+use crate::sandbox::Failure;
+use crate::store::{Diff, Key, Object, Snapshot};
+use arc_swap::ArcSwap;
+use chiton_ir::GroupKind;
+use chiton_ir::gateway::LabelSelector;
+use chiton_ir::identity::names::CHITON_GROUP;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tracing::{debug, warn};
+
+/// How long the first epoch waits for a run. Proxies get nothing before it is committed, so it is
+/// better late than partial.
+const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How the engine works.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Threads that run reconcilers.
+    pub threads: usize,
+    /// How long an epoch waits without any run ending before those that run are stragglers.
+    pub straggler: Duration,
+    /// How long an epoch waits for the runs of one layer; not the first epoch.
+    pub layer: Duration,
+    /// Retries.
+    pub retry: RetryPolicy,
+}
+
+impl Default for Options {
+    /// One thread more than cores: no module may take all threads, and all cores should be used.
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        Self {
+            threads: cores + 1,
+            straggler: Duration::from_millis(500),
+            layer: Duration::from_secs(5),
+            retry: RetryPolicy::default(),
+        }
+    }
+}
+
+/// What a call of [`Engine::run`] did.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Objects that were run, layer by layer, sorted within a layer.
+    pub ran: Vec<Key>,
+    /// Objects whose run has outlasted the call.
+    pub stragglers: BTreeSet<Key>,
+    /// The committed epoch; none if nothing changed.
+    pub committed: Option<Committed>,
+}
+
+/// A committed epoch.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// The new world.
+    pub world: Arc<World>,
+    /// Its events.
+    pub events: BTreeMap<Key, Event>,
+}
+
+/// Runs epochs.
+#[derive(Debug)]
+pub struct Engine {
+    options: Options,
+    metrics: Metrics,
+    world: Arc<ArcSwap<World>>,
+    modules: Arc<Modules>,
+    /// The newest good result of each object.
+    last_good: HashMap<Key, Arc<Reconciled>>,
+    pub(super) index: Index,
+    schedule: Schedule,
+    upward: Upward,
+    pool: Pool,
+    /// Stragglers.
+    running: BTreeSet<Key>,
+    /// Their results that no epoch has taken yet.
+    late: Vec<Done>,
+    /// Objects that the last epoch left for the next.
+    carried: BTreeSet<Key>,
+}
+
+impl Engine {
+    /// An engine that has seen nothing.
+    ///
+    /// # Errors
+    /// The system refuses threads.
+    pub fn new(options: Options, metrics: Metrics) -> std::io::Result<Self> {
+        Ok(Self {
+            pool: Pool::new(options.threads)?,
+            schedule: Schedule::new(options.retry),
+            options,
+            metrics,
+            world: Arc::default(),
+            modules: Arc::default(),
+            last_good: HashMap::new(),
+            index: Index::default(),
+            upward: Upward::default(),
+            running: BTreeSet::new(),
+            late: Vec::new(),
+            carried: BTreeSet::new(),
+        })
+    }
+
+    /// Where the newest world is published.
+    #[must_use]
+    pub fn world(&self) -> Arc<ArcSwap<World>> {
+        self.world.clone()
+    }
+
+    /// When, as a duration since 1970, the engine wants to run without a change.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Duration> {
+        if self.carried.is_empty() && self.late.is_empty() {
+            self.schedule.next()
+        } else {
+            Some(Duration::ZERO)
+        }
+    }
+
+    /// Whether a run has outlasted its epoch.
+    #[must_use]
+    pub fn has_stragglers(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Told when a run ends. With [`Engine::has_stragglers`] it is a reason to run.
+    #[must_use]
+    pub fn run_ended(&self) -> Arc<Notify> {
+        self.pool.done()
+    }
+
+    /// Runs one epoch: everything that differs in `inputs` and `modules` from the call before, and
+    /// what is due at `now` (since 1970). Blocks until it is committed.
+    pub fn run(&mut self, inputs: Arc<Snapshot>, modules: Arc<Modules>, now: Duration) -> Report {
+        let before = self.world.load_full();
+        let diff = before.inputs.diff(&inputs);
+        let mut plan = Plan::new(inputs, modules, before.outputs.clone(), now);
+        self.mark_modules(&mut plan);
+        self.mark_inputs(&mut plan, &diff);
+        self.mark_due(&mut plan);
+        self.sort_late(&mut plan);
+        for layer in Layer::ALL {
+            self.run_layer(&mut plan, layer, before.epoch == 0);
+        }
+        self.commit(plan, &before, &diff)
+    }
+
+    /// Runs until nothing is left to do now: stragglers are waited for, retries are not. For a
+    /// one-off computation. All events of all epochs are in the report, those of one object folded
+    /// by the reader.
+    pub fn run_to_rest(
+        &mut self,
+        inputs: &Arc<Snapshot>,
+        modules: &Arc<Modules>,
+        now: Duration,
+    ) -> Vec<Committed> {
+        let mut epochs = Vec::new();
+        loop {
+            let report = self.run(inputs.clone(), modules.clone(), now);
+            epochs.extend(report.committed);
+            if let Some(done) = self
+                .has_stragglers()
+                .then(|| self.pool.next(FIRST_PATIENCE))
+            {
+                self.late.extend(done);
+            } else if self.carried.is_empty() {
+                return epochs;
+            }
+        }
+    }
+
+    /// Marks the objects of modules that came, went or changed.
+    fn mark_modules(&mut self, plan: &mut Plan) {
+        let changes = plan.modules.changes_since(&self.modules);
+        self.modules = plan.modules.clone();
+        if changes.is_empty() {
+            return;
+        }
+        let inputs = plan.inputs.clone();
+        let all = LabelSelector::default();
+        for kind in &changes.kinds {
+            for object in inputs.list(kind, None, &all) {
+                if dispatch::layer(&object.key, &plan.modules).is_none() {
+                    self.forget(plan, &object.key);
+                }
+                plan.mark(&object.key, Cause::Change);
+            }
+        }
+        if changes.policies.is_empty() {
+            return;
+        }
+        for object in inputs.list(&GroupKind::new(CHITON_GROUP, "Policy"), None, &all) {
+            if dispatch::policy_type(object).is_some_and(|name| changes.policies.contains(&name)) {
+                plan.mark(&object.key, Cause::Change);
+            }
+        }
+    }
+
+    /// Marks changed objects and who read them.
+    fn mark_inputs(&mut self, plan: &mut Plan, diff: &Diff) {
+        for change in &diff.objects {
+            if change.after.is_none() {
+                self.forget(plan, &change.key);
+            }
+            plan.mark(&change.key, Cause::Change);
+            for reader in self.index.readers_of_object(change) {
+                plan.mark(&reader, Cause::Change);
+            }
+        }
+        for kind in &diff.synced {
+            for reader in self.index.waiting_for(kind) {
+                plan.mark(reader, Cause::Change);
+            }
+        }
+    }
+
+    /// Marks what is due, and what the last epoch left.
+    fn mark_due(&mut self, plan: &mut Plan) {
+        for (key, cause) in self.schedule.take_due(plan.now) {
+            plan.mark(&key, cause);
+        }
+        for key in std::mem::take(&mut self.carried) {
+            plan.mark(&key, Cause::Change);
+        }
+    }
+
+    /// Gives the results of stragglers to their layers.
+    fn sort_late(&mut self, plan: &mut Plan) {
+        while let Some(done) = self.pool.next(Duration::ZERO) {
+            self.late.push(done);
+        }
+        for done in self.late.drain(..) {
+            self.running.remove(done.job.key());
+            match dispatch::layer(done.job.key(), &plan.modules) {
+                Some(layer) => plan.late.entry(layer).or_default().push(done),
+                None => debug!(object = %done.job.key(), "nobody needs the late result any more"),
+            }
+        }
+    }
+
+    fn run_layer(&mut self, plan: &mut Plan, layer: Layer, first: bool) {
+        let mut dirty = plan.start(layer);
+        let view = plan.view();
+        for done in plan.late.remove(&layer).unwrap_or_default() {
+            let key = done.job.key().clone();
+            if self.is_current(plan, &view, &done) {
+                dirty.remove(&key);
+                self.apply(plan, done);
+            } else if plan.inputs.get(&key).is_some() {
+                dirty.insert(key, Cause::Change);
+            }
+        }
+        let mut jobs = Vec::new();
+        for (key, cause) in dirty {
+            if self.running.contains(&key) {
+                continue;
+            }
+            if cause == Cause::Change {
+                self.schedule.end_retries(&key);
+            }
+            if let Some(object) = plan.inputs.get(&key).cloned() {
+                jobs.extend(self.prepare(plan, object, layer, &view));
+            }
+        }
+        for done in self.execute(plan, jobs, first) {
+            self.apply(plan, done);
+        }
+    }
+
+    /// Whether a late result is what a run now would give.
+    fn is_current(&self, plan: &Plan, view: &View, done: &Done) -> bool {
+        let owner = plan
+            .inputs
+            .get(done.job.key())
+            .and_then(|object| dispatch::owner(object, &plan.modules));
+        let same_module = matches!(
+            owner,
+            Some(Owner::Module(module)) if Arc::ptr_eq(&module, &done.job.module)
+        );
+        same_module
+            && done
+                .job
+                .view
+                .is_current(view, &done.job.object, &done.reads)
+    }
+
+    /// A job for an object, or at once its result where no module is needed.
+    fn prepare(
+        &mut self,
+        plan: &mut Plan,
+        object: Arc<Object>,
+        layer: Layer,
+        view: &Arc<View>,
+    ) -> Option<Job> {
+        let key = object.key.clone();
+        let last_good = self.last_good.get(&key).cloned();
+        let result = match dispatch::owner(&object, &plan.modules)? {
+            Owner::Module(module) => match check_settings(&object, &module) {
+                Ok(()) => {
+                    plan.ran.push(key);
+                    return Some(Job {
+                        object,
+                        module,
+                        layer,
+                        view: view.clone(),
+                    });
+                }
+                Err(result) => result,
+            },
+            Owner::Invalid(message) => settle::unreadable(&object, &message),
+            Owner::Unknown { name } => settle::unknown(&object, &name),
+            Owner::Refused {
+                name,
+                failure_policy,
+                reason,
+            } => settle::refused(
+                &object,
+                &name,
+                failure_policy,
+                &reason,
+                last_good.as_deref(),
+            ),
+        };
+        self.index.remove(&key);
+        self.schedule.forget(&key);
+        let result = Arc::new(result);
+        if result.state == RunState::Good {
+            self.last_good.insert(key.clone(), result.clone());
+        }
+        self.set(plan, &key, Some(result));
+        None
+    }
+
+    /// Runs jobs in parallel; returns those that ended in time, sorted by object.
+    fn execute(&mut self, plan: &mut Plan, jobs: Vec<Job>, first: bool) -> Vec<Done> {
+        let mut waiting: BTreeSet<Key> = jobs.iter().map(|job| job.key().clone()).collect();
+        let mut ended = BTreeMap::new();
+        let started = Instant::now();
+        let patience = if first {
+            self.options.straggler.max(FIRST_PATIENCE)
+        } else {
+            self.options.straggler
+        };
+        self.pool.submit(jobs);
+        while !waiting.is_empty() && (first || started.elapsed() < self.options.layer) {
+            let Some(done) = self.pool.next(patience) else {
+                break;
+            };
+            let key = done.job.key().clone();
+            if waiting.remove(&key) {
+                ended.insert(key, done);
+            } else {
+                self.late.push(done);
+            }
+        }
+        if !waiting.is_empty() {
+            for key in self.pool.withdraw() {
+                waiting.remove(&key);
+                plan.carried.insert(key);
+            }
+            for key in &waiting {
+                debug!(object = %key, "the run outlasts its epoch");
+            }
+            self.running.append(&mut waiting);
+        }
+        ended.into_values().collect()
+    }
+
+    /// Takes the result of a run.
+    fn apply(&mut self, plan: &mut Plan, done: Done) {
+        let Job { object, module, .. } = done.job;
+        let key = object.key.clone();
+        self.metrics
+            .ran(&module.name, done.ended.counted(), done.took);
+        self.schedule.wake(&key, done.reads.wake);
+        self.index.set(&key, done.reads);
+        let (trouble, message) = match done.ended {
+            Ended::Good(documents, conditions) => {
+                self.schedule.end_retries(&key);
+                let result = Arc::new(settle::good(&module, &object, documents, conditions));
+                self.last_good.insert(key.clone(), result.clone());
+                self.set(plan, &key, Some(result));
+                return;
+            }
+            Ended::NotReady(reason) => (self.retry(plan, &key, &reason, false), reason),
+            Ended::Failed(Failure::Host(reason)) => (self.retry(plan, &key, &reason, true), reason),
+            Ended::Failed(failure @ Failure::NotSynced(_)) => {
+                self.schedule.end_retries(&key);
+                (Trouble::Waiting, failure.to_string())
+            }
+            Ended::Failed(Failure::Module(reason)) => {
+                self.schedule.end_retries(&key);
+                warn!(
+                    module = module.name,
+                    version = module.version,
+                    object = %key,
+                    reason,
+                    "a module failed; the object's last good result stays"
+                );
+                (Trouble::Failed, reason)
+            }
+        };
+        let last_good = self.last_good.get(&key).map(|good| &**good);
+        let result = settle::kept(&module, &object, trouble, &message, last_good);
+        self.set(plan, &key, Some(Arc::new(result)));
+    }
+
+    fn retry(&mut self, plan: &Plan, key: &Key, reason: &str, fault_of_host: bool) -> Trouble {
+        match self.schedule.retry(key, plan.now, fault_of_host) {
+            Verdict::Again => Trouble::Waiting,
+            Verdict::Overdue { first } => {
+                if first {
+                    warn!(object = %key, reason, "an object is not ready after the deadline");
+                }
+                Trouble::Overdue
+            }
+        }
+    }
+
+    /// Replaces a result; where its documents differ, who read them runs.
+    fn set(&mut self, plan: &mut Plan, key: &Key, after: Option<Arc<Reconciled>>) {
+        let before = plan.outputs.get(key).cloned();
+        if before == after {
+            return;
+        }
+        plan.replace(key, before.clone(), after.clone());
+        let none = Documents::default();
+        let before = before.as_ref().map_or(&none, |result| &result.documents);
+        let after = after.as_ref().map_or(&none, |result| &result.documents);
+        if before.json == after.json {
+            return;
+        }
+        for reader in self.index.readers_of_output(key) {
+            plan.mark(reader, Cause::Change);
+        }
+        for policy in before.policy.iter().chain(&after.policy) {
+            for reader in self.index.readers_of_policy(policy) {
+                plan.mark(&reader, Cause::Change);
+            }
+        }
+    }
+
+    /// Removes all that is kept for an object that is gone or has no owner.
+    fn forget(&mut self, plan: &mut Plan, key: &Key) {
+        self.index.remove(key);
+        self.schedule.forget(key);
+        self.last_good.remove(key);
+        self.set(plan, key, None);
+    }
+
+    fn commit(&mut self, plan: Plan, before: &World, diff: &Diff) -> Report {
+        self.carried.extend(plan.carried);
+        let report = Report {
+            ran: plan.ran,
+            stragglers: self.running.clone(),
+            committed: None,
+        };
+        if before.epoch > 0 && diff.is_empty() && plan.changed.is_empty() {
+            return report;
+        }
+        let events = self.upward.events(diff, &plan.changed, &plan.outputs);
+        let world = Arc::new(World {
+            epoch: before.epoch + 1,
+            inputs: plan.inputs,
+            outputs: plan.outputs,
+        });
+        self.world.store(world.clone());
+        self.metrics.committed(&world.inputs);
+        debug!(
+            epoch = world.epoch,
+            ran = report.ran.len(),
+            events = events.len(),
+            "an epoch is committed"
+        );
+        Report {
+            committed: Some(Committed { world, events }),
+            ..report
+        }
+    }
+}
+
+/// The result for a `Policy` whose settings are not what its module's schema says.
+fn check_settings(object: &Object, module: &LiveModule) -> Result<(), Reconciled> {
+    match &module.settings_schema {
+        Some(schema) if dispatch::is_policy(&object.key.group, &object.key.kind) => {
+            check::settings(object, schema)
+                .map_err(|condition| settle::invalid(&module.name, object, condition))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,172 @@
+//! The threads on which reconcilers run.
+//!
+//! Modules take turns: the next job is one of the module that has the fewest running, and no module
+//! has all threads, so that a slow one does not keep the others' objects waiting.
+
+use super::run::{Done, Job, run};
+use crate::store::Key;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// A pool. Dropping it lets its threads end after their current run.
+#[derive(Debug)]
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+    results: Receiver<Done>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+    /// Told after each result: who does not wait in [`Pool::next`] waits here.
+    done: Arc<Notify>,
+    /// Runs of one module at the same time.
+    share: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queues: BTreeMap<String, Queue>,
+    turn: u64,
+    closed: bool,
+}
+
+/// Jobs of one module.
+#[derive(Debug, Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    running: usize,
+    /// When it was served last.
+    turn: u64,
+}
+
+impl Pool {
+    /// A pool of this many threads, at least 1. Without threads (the system refuses them) it does
+    /// nothing, and the error says so.
+    pub fn new(threads: usize) -> std::io::Result<Self> {
+        let (sender, results) = channel();
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            done: Arc::default(),
+            share: threads.saturating_sub(1).max(1),
+        });
+        for number in 0..threads.max(1) {
+            let (shared, sender) = (shared.clone(), sender.clone());
+            std::thread::Builder::new()
+                .name(format!("reconcile-{number}"))
+                .spawn(move || shared.serve(&sender))?;
+        }
+        Ok(Self { shared, results })
+    }
+
+    /// Adds jobs.
+    pub fn submit(&self, jobs: impl IntoIterator<Item = Job>) {
+        let mut state = self.shared.lock();
+        for job in jobs {
+            let queue = state.queues.entry(job.module.name.clone()).or_default();
+            queue.jobs.push_back(job);
+        }
+        drop(state);
+        self.shared.work.notify_all();
+    }
+
+    /// Takes back the jobs that no thread has started.
+    pub fn withdraw(&self) -> Vec<Key> {
+        let mut state = self.shared.lock();
+        state
+            .queues
+            .values_mut()
+            .flat_map(|queue| queue.jobs.drain(..))
+            .map(|job| job.key().clone())
+            .collect()
+    }
+
+    /// The next result, if one comes in this time.
+    pub fn next(&self, patience: Duration) -> Option<Done> {
+        match self.results.recv_timeout(patience) {
+            Ok(done) => Some(done),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// See [`Shared::done`].
+    pub fn done(&self) -> Arc<Notify> {
+        self.shared.done.clone()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.work.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock leaves the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread's life.
+    fn serve(&self, results: &Sender<Done>) {
+        while let Some(job) = self.take() {
+            let module = job.module.name.clone();
+            let done = run(job);
+            self.finished(&module);
+            if results.send(done).is_err() {
+                return;
+            }
+            self.done.notify_one();
+        }
+    }
+
+    /// The next job; waits for one. None once the pool is closed.
+    fn take(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(job) = state.next(self.share) {
+                return Some(job);
+            }
+            state = self
+                .work
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn finished(&self, module: &str) {
+        let mut state = self.lock();
+        if let Some(queue) = state.queues.get_mut(module) {
+            queue.running = queue.running.saturating_sub(1);
+            if queue.running == 0 && queue.jobs.is_empty() {
+                state.queues.remove(module);
+            }
+        }
+        drop(state);
+        // A module that had its share may go on.
+        self.work.notify_one();
+    }
+}
+
+impl State {
+    fn next(&mut self, share: usize) -> Option<Job> {
+        let queue = self
+            .queues
+            .values_mut()
+            .filter(|queue| !queue.jobs.is_empty() && queue.running < share)
+            .min_by_key(|queue| (queue.running, queue.turn))?;
+        self.turn += 1;
+        queue.turn = self.turn;
+        queue.running += 1;
+        queue.jobs.pop_front()
+    }
+}

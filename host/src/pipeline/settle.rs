@@ -1,0 +1,235 @@
+//! From the end of a run to what is kept for the object.
+//!
+//! A good run replaces what was there. Any other keeps the last good result of the same module and
+//! says why; where there is none, the module's failure policy decides.
+
+use super::output::{Documents, Reconciled, RunState};
+use crate::modules::{FailurePolicy, LiveModule};
+use crate::sandbox::Role;
+use crate::store::Object;
+use chiton_ir::condition::words;
+use chiton_ir::policy::{Effect, Policy, Respond, Target};
+use chiton_ir::{Condition, ConditionStatus, ObjectRef, documents};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Type of the condition that says that a served result is not of the newest form of the object,
+/// or that there is none, because of the module. It is only there while that is so, and False.
+pub const RECONCILED: &str = "Reconciled";
+/// Reason: the module failed.
+pub const MODULE_FAILED: &str = "ModuleFailed";
+/// Reason: the module is known and has no live version.
+pub const MODULE_NOT_LIVE: &str = "ModuleNotLive";
+/// Reason: no module has the name that the policy's type says.
+pub const MODULE_NOT_FOUND: &str = "ModuleNotFound";
+/// Reason: what the module waits for did not come before the deadline.
+pub const NOT_READY: &str = "NotReady";
+
+/// A good result.
+pub(super) fn good(
+    module: &LiveModule,
+    object: &Object,
+    documents: Documents,
+    conditions: Vec<Condition>,
+) -> Reconciled {
+    Reconciled {
+        module: module.name.clone(),
+        documents,
+        conditions,
+        state: RunState::Good,
+        generation: object.generation,
+    }
+}
+
+/// The result for an object that is its author's fault: no documents, and the reason.
+pub(super) fn invalid(module: &str, object: &Object, condition: Condition) -> Reconciled {
+    Reconciled {
+        module: module.to_owned(),
+        conditions: vec![condition],
+        generation: object.generation,
+        ..Reconciled::default()
+    }
+}
+
+/// The result for an object that the host itself cannot give to a module.
+pub(super) fn unreadable(object: &Object, message: &str) -> Reconciled {
+    invalid(
+        "",
+        object,
+        Condition::fails(words::ACCEPTED, words::INVALID, message),
+    )
+}
+
+/// The result for a policy whose type no module has.
+pub(super) fn unknown(object: &Object, name: &str) -> Reconciled {
+    let message = format!(
+        "no module is named {name:?}, so the policy has no effect; \
+         correct spec.type or provide the module"
+    );
+    Reconciled {
+        conditions: vec![Condition::fails(
+            words::ACCEPTED,
+            MODULE_NOT_FOUND,
+            message.as_str(),
+        )],
+        state: RunState::NoModule(message),
+        generation: object.generation,
+        ..Reconciled::default()
+    }
+}
+
+/// The result for a policy whose module is known and has no live version.
+pub(super) fn refused(
+    object: &Object,
+    name: &str,
+    policy: FailurePolicy,
+    reason: &str,
+    last_good: Option<&Reconciled>,
+) -> Reconciled {
+    let message = format!("the module {name:?} is not live: {reason}");
+    let condition = Condition::fails(words::ACCEPTED, MODULE_NOT_LIVE, message.as_str());
+    let kept = last_good.filter(|good| good.module == name);
+    let (documents, generation) = match (policy, kept) {
+        (FailurePolicy::KeepLast, Some(good)) => (good.documents.clone(), good.generation),
+        (FailurePolicy::FailClosed, _) => (closed(object), object.generation),
+        _ => (Documents::default(), object.generation),
+    };
+    Reconciled {
+        module: String::new(),
+        documents,
+        conditions: vec![condition],
+        state: RunState::NoModule(message),
+        generation,
+    }
+}
+
+/// Why a run gave no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// It is tried again, or waits for a kind to be listed.
+    Waiting,
+    /// It was tried until the deadline.
+    Overdue,
+    /// The module failed.
+    Failed,
+}
+
+/// The result after a run that gave none.
+pub(super) fn kept(
+    module: &LiveModule,
+    object: &Object,
+    trouble: Trouble,
+    message: &str,
+    last_good: Option<&Reconciled>,
+) -> Reconciled {
+    let closed_policy =
+        module.role == Role::Policy && module.failure_policy == FailurePolicy::FailClosed;
+    let last_good = last_good.filter(|good| good.module == module.name);
+    let state = match trouble {
+        Trouble::Failed => RunState::Failed(message.to_owned()),
+        Trouble::Waiting | Trouble::Overdue => RunState::NotReady(message.to_owned()),
+    };
+    let mut result = match last_good {
+        Some(good) => good.clone(),
+        None => Reconciled {
+            module: module.name.clone(),
+            generation: object.generation,
+            ..Reconciled::default()
+        },
+    };
+    // A closed policy that has never had an effect must not start as an open one.
+    if closed_policy && result.documents.policy.is_none() {
+        result.documents = closed(object);
+    }
+    result
+        .conditions
+        .extend(explain(module, trouble, message, last_good.is_some()));
+    result.state = state;
+    result
+}
+
+/// What the status says of it.
+fn explain(
+    module: &LiveModule,
+    trouble: Trouble,
+    message: &str,
+    has_good: bool,
+) -> Option<Condition> {
+    let name = &module.name;
+    let (reason, what) = match trouble {
+        Trouble::Waiting if has_good => return None,
+        Trouble::Waiting => (
+            words::PENDING,
+            format!("the module {name:?} waits: {message}"),
+        ),
+        Trouble::Overdue => (
+            NOT_READY,
+            format!("the module {name:?} waited until the deadline: {message}"),
+        ),
+        Trouble::Failed => (
+            MODULE_FAILED,
+            format!("the module {name:?} failed: {message}"),
+        ),
+    };
+    if has_good {
+        let message = format!("{what}; the last good result stays");
+        return Some(Condition::fails(RECONCILED, reason, message));
+    }
+    let mut condition = Condition::fails(words::ACCEPTED, reason, what);
+    if trouble == Trouble::Waiting {
+        condition.status = ConditionStatus::Unknown;
+    }
+    Some(condition)
+}
+
+/// The documents of a closed policy: every request to its targets is answered with 500.
+fn closed(object: &Object) -> Documents {
+    let targets = target_refs(object);
+    if targets.is_empty() {
+        return Documents::default();
+    }
+    let policy = Policy {
+        targets,
+        default: Vec::new(),
+        r#override: vec![Effect::Respond(Respond {
+            status: 500,
+            body: String::new(),
+        })],
+    };
+    // Serializing a document of ours cannot fail: its keys are strings.
+    let json = serde_json::to_vec(&policy).unwrap_or_default();
+    Documents {
+        policy: Some(Arc::new(policy)),
+        json: vec![(documents::POLICY.to_owned(), json.into())],
+        ..Documents::default()
+    }
+}
+
+/// `spec.targetRefs`, as far as it can be read.
+fn target_refs(object: &Object) -> Vec<Target> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct TargetRef {
+        #[serde(default)]
+        group: String,
+        kind: String,
+        name: String,
+        section_name: Option<String>,
+    }
+    let body: serde_json::Value = serde_json::from_slice(&object.body).unwrap_or_default();
+    body.pointer("/spec/targetRefs")
+        .and_then(serde_json::Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|target| TargetRef::deserialize(target).ok())
+        .map(|target| Target {
+            object: ObjectRef::new(
+                target.group,
+                target.kind,
+                object.key.namespace.as_str(),
+                target.name,
+            ),
+            section: target.section_name,
+        })
+        .collect()
+}
