@@ -93,6 +93,7 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::expect_used)]
     use super::*;
 
     fn key(name: &str) -> Key {

@@ -24,8 +24,12 @@ const MIN_INTERVAL_MS: u64 = 50;
 const MAX_BODY: usize = 4096;
 
 /// Checks `spec.default` and `spec.override` of a `Policy` against its module's schema.
-pub(super) fn settings(object: &Object, schema: &jsonschema::Validator) -> Result<(), Condition> {
-    let invalid = |message: String| Condition::fails(words::ACCEPTED, words::INVALID, message);
+pub(super) fn settings(
+    object: &Object,
+    schema: &jsonschema::Validator,
+) -> Result<(), Box<Condition>> {
+    let invalid =
+        |message: String| Box::new(Condition::fails(words::ACCEPTED, words::INVALID, message));
     let body: serde_json::Value = serde_json::from_slice(&object.body)
         .map_err(|error| invalid(format!("the object is not JSON: {error}")))?;
     for field in ["default", "override"] {
@@ -50,7 +54,9 @@ fn json_path(pointer: &str) -> String {
     for part in pointer.split('/').skip(1) {
         let part = part.replace("~1", "/").replace("~0", "~");
         if !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
-            path.push_str(&format!("[{part}]"));
+            path.push('[');
+            path.push_str(&part);
+            path.push(']');
         } else {
             path.push('.');
             path.push_str(&part);
@@ -77,7 +83,7 @@ pub(super) fn typed(
                 checked.gateway = Some(Arc::new(document));
             }
             (Role::Route, documents::ROUTE) => {
-                checked.route = Some(Arc::new(decode(&name, &body)?))
+                checked.route = Some(Arc::new(decode(&name, &body)?));
             }
             (Role::Api, documents::API) => checked.api = Some(Arc::new(decode(&name, &body)?)),
             (Role::Policy, documents::POLICY) => {

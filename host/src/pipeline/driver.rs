@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The longest sleep: after it the clock is looked at again, in case somebody has set it.
-const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+const LONGEST_SLEEP: Duration = Duration::from_mins(1);
 
 /// Connects an [`Engine`] to the store, the modules and the channel of events.
 #[derive(Debug)]

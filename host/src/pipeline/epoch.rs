@@ -9,35 +9,33 @@
 //! taken by a later epoch if all that it read is still so; else it is run again. An object never
 //! runs twice at the same time.
 
+use super::World;
 use super::channel::Event;
-use super::dispatch::{self, Owner};
+use super::dispatch;
+use super::index::Index;
 use super::layer::Layer;
 use super::metrics::Metrics;
-use super::output::{Documents, Reconciled, RunState};
+use super::output::{Documents, Reconciled};
 use super::plan::Plan;
 use super::pool::Pool;
-use super::reads::View;
-use super::retry::{Cause, RetryPolicy, Schedule, Verdict};
-use super::run::{Done, Ended, Job};
-use super::settle::{self, Trouble};
+use super::retry::{Cause, RetryPolicy, Schedule};
+use super::run::Done;
 use super::upward::Upward;
-use super::{World, check, index::Index};
-use crate::modules::{LiveModule, Modules};
-use crate::sandbox::Failure;
-use crate::store::{Diff, Key, Object, Snapshot};
+use crate::modules::Modules;
+use crate::store::{Diff, Key, Snapshot};
 use arc_swap::ArcSwap;
 use chiton_ir::GroupKind;
 use chiton_ir::gateway::LabelSelector;
 use chiton_ir::identity::names::CHITON_GROUP;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Notify;
-use tracing::{debug, warn};
+use tracing::debug;
 
 /// How long the first epoch waits for a run. Proxies get nothing before it is committed, so it is
 /// better late than partial.
-const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How the engine works.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +57,7 @@ impl Default for Options {
         Self {
             threads: cores + 1,
             straggler: Duration::from_millis(500),
-            layer: Duration::from_secs(5),
+            layer: Duration::from_secs(10),
             retry: RetryPolicy::default(),
         }
     }
@@ -88,22 +86,22 @@ pub struct Committed {
 /// Runs epochs.
 #[derive(Debug)]
 pub struct Engine {
-    options: Options,
-    metrics: Metrics,
-    world: Arc<ArcSwap<World>>,
-    modules: Arc<Modules>,
+    pub(super) options: Options,
+    pub(super) metrics: Metrics,
+    pub(super) world: Arc<ArcSwap<World>>,
+    pub(super) modules: Arc<Modules>,
     /// The newest good result of each object.
-    last_good: HashMap<Key, Arc<Reconciled>>,
+    pub(super) last_good: HashMap<Key, Arc<Reconciled>>,
     pub(super) index: Index,
-    schedule: Schedule,
-    upward: Upward,
-    pool: Pool,
+    pub(super) schedule: Schedule,
+    pub(super) upward: Upward,
+    pub(super) pool: Pool,
     /// Stragglers.
-    running: BTreeSet<Key>,
+    pub(super) running: BTreeSet<Key>,
     /// Their results that no epoch has taken yet.
-    late: Vec<Done>,
+    pub(super) late: Vec<Done>,
     /// Objects that the last epoch left for the next.
-    carried: BTreeSet<Key>,
+    pub(super) carried: BTreeSet<Key>,
 }
 
 impl Engine {
@@ -154,6 +152,12 @@ impl Engine {
     #[must_use]
     pub fn run_ended(&self) -> Arc<Notify> {
         self.pool.done()
+    }
+
+    /// Makes stragglers of runs that take longer than this.
+    #[cfg(test)]
+    pub(super) fn set_patience(&mut self, patience: Duration) {
+        self.options.straggler = patience;
     }
 
     /// Runs one epoch: everything that differs in `inputs` and `modules` from the call before, and
@@ -258,202 +262,23 @@ impl Engine {
         }
         for done in self.late.drain(..) {
             self.running.remove(done.job.key());
-            match dispatch::layer(done.job.key(), &plan.modules) {
-                Some(layer) => plan.late.entry(layer).or_default().push(done),
-                None => debug!(object = %done.job.key(), "nobody needs the late result any more"),
-            }
-        }
-    }
-
-    fn run_layer(&mut self, plan: &mut Plan, layer: Layer, first: bool) {
-        let mut dirty = plan.start(layer);
-        let view = plan.view();
-        for done in plan.late.remove(&layer).unwrap_or_default() {
-            let key = done.job.key().clone();
-            if self.is_current(plan, &view, &done) {
-                dirty.remove(&key);
-                self.apply(plan, done);
-            } else if plan.inputs.get(&key).is_some() {
-                dirty.insert(key, Cause::Change);
-            }
-        }
-        let mut jobs = Vec::new();
-        for (key, cause) in dirty {
-            if self.running.contains(&key) {
-                continue;
-            }
-            if cause == Cause::Change {
-                self.schedule.end_retries(&key);
-            }
-            if let Some(object) = plan.inputs.get(&key).cloned() {
-                jobs.extend(self.prepare(plan, object, layer, &view));
-            }
-        }
-        for done in self.execute(plan, jobs, first) {
-            self.apply(plan, done);
-        }
-    }
-
-    /// Whether a late result is what a run now would give.
-    fn is_current(&self, plan: &Plan, view: &View, done: &Done) -> bool {
-        let owner = plan
-            .inputs
-            .get(done.job.key())
-            .and_then(|object| dispatch::owner(object, &plan.modules));
-        let same_module = matches!(
-            owner,
-            Some(Owner::Module(module)) if Arc::ptr_eq(&module, &done.job.module)
-        );
-        same_module
-            && done
-                .job
-                .view
-                .is_current(view, &done.job.object, &done.reads)
-    }
-
-    /// A job for an object, or at once its result where no module is needed.
-    fn prepare(
-        &mut self,
-        plan: &mut Plan,
-        object: Arc<Object>,
-        layer: Layer,
-        view: &Arc<View>,
-    ) -> Option<Job> {
-        let key = object.key.clone();
-        let last_good = self.last_good.get(&key).cloned();
-        let result = match dispatch::owner(&object, &plan.modules)? {
-            Owner::Module(module) => match check_settings(&object, &module) {
-                Ok(()) => {
-                    plan.ran.push(key);
-                    return Some(Job {
-                        object,
-                        module,
-                        layer,
-                        view: view.clone(),
-                    });
-                }
-                Err(result) => result,
-            },
-            Owner::Invalid(message) => settle::unreadable(&object, &message),
-            Owner::Unknown { name } => settle::unknown(&object, &name),
-            Owner::Refused {
-                name,
-                failure_policy,
-                reason,
-            } => settle::refused(
-                &object,
-                &name,
-                failure_policy,
-                &reason,
-                last_good.as_deref(),
-            ),
-        };
-        self.index.remove(&key);
-        self.schedule.forget(&key);
-        let result = Arc::new(result);
-        if result.state == RunState::Good {
-            self.last_good.insert(key.clone(), result.clone());
-        }
-        self.set(plan, &key, Some(result));
-        None
-    }
-
-    /// Runs jobs in parallel; returns those that ended in time, sorted by object.
-    fn execute(&mut self, plan: &mut Plan, jobs: Vec<Job>, first: bool) -> Vec<Done> {
-        let mut waiting: BTreeSet<Key> = jobs.iter().map(|job| job.key().clone()).collect();
-        let mut ended = BTreeMap::new();
-        let started = Instant::now();
-        let patience = if first {
-            self.options.straggler.max(FIRST_PATIENCE)
-        } else {
-            self.options.straggler
-        };
-        self.pool.submit(jobs);
-        while !waiting.is_empty() && (first || started.elapsed() < self.options.layer) {
-            let Some(done) = self.pool.next(patience) else {
-                break;
-            };
-            let key = done.job.key().clone();
-            if waiting.remove(&key) {
-                ended.insert(key, done);
-            } else {
-                self.late.push(done);
-            }
-        }
-        if !waiting.is_empty() {
-            for key in self.pool.withdraw() {
-                waiting.remove(&key);
-                plan.carried.insert(key);
-            }
-            for key in &waiting {
-                debug!(object = %key, "the run outlasts its epoch");
-            }
-            self.running.append(&mut waiting);
-        }
-        ended.into_values().collect()
-    }
-
-    /// Takes the result of a run.
-    fn apply(&mut self, plan: &mut Plan, done: Done) {
-        let Job { object, module, .. } = done.job;
-        let key = object.key.clone();
-        self.metrics
-            .ran(&module.name, done.ended.counted(), done.took);
-        self.schedule.wake(&key, done.reads.wake);
-        self.index.set(&key, done.reads);
-        let (trouble, message) = match done.ended {
-            Ended::Good(documents, conditions) => {
-                self.schedule.end_retries(&key);
-                let result = Arc::new(settle::good(&module, &object, documents, conditions));
-                self.last_good.insert(key.clone(), result.clone());
-                self.set(plan, &key, Some(result));
-                return;
-            }
-            Ended::NotReady(reason) => (self.retry(plan, &key, &reason, false), reason),
-            Ended::Failed(Failure::Host(reason)) => (self.retry(plan, &key, &reason, true), reason),
-            Ended::Failed(failure @ Failure::NotSynced(_)) => {
-                self.schedule.end_retries(&key);
-                (Trouble::Waiting, failure.to_string())
-            }
-            Ended::Failed(Failure::Module(reason)) => {
-                self.schedule.end_retries(&key);
-                warn!(
-                    module = module.name,
-                    version = module.version,
-                    object = %key,
-                    reason,
-                    "a module failed; the object's last good result stays"
-                );
-                (Trouble::Failed, reason)
-            }
-        };
-        let last_good = self.last_good.get(&key).map(|good| &**good);
-        let result = settle::kept(&module, &object, trouble, &message, last_good);
-        self.set(plan, &key, Some(Arc::new(result)));
-    }
-
-    fn retry(&mut self, plan: &Plan, key: &Key, reason: &str, fault_of_host: bool) -> Trouble {
-        match self.schedule.retry(key, plan.now, fault_of_host) {
-            Verdict::Again => Trouble::Waiting,
-            Verdict::Overdue { first } => {
-                if first {
-                    warn!(object = %key, reason, "an object is not ready after the deadline");
-                }
-                Trouble::Overdue
+            // Without a layer nobody needs the result any more.
+            if let Some(layer) = dispatch::layer(done.job.key(), &plan.modules) {
+                plan.late.entry(layer).or_default().push(done);
             }
         }
     }
 
     /// Replaces a result; where its documents differ, who read them runs.
-    fn set(&mut self, plan: &mut Plan, key: &Key, after: Option<Arc<Reconciled>>) {
+    pub(super) fn set(&mut self, plan: &mut Plan, key: &Key, after: Option<&Arc<Reconciled>>) {
         let before = plan.outputs.get(key).cloned();
-        if before == after {
+        if before.as_ref() == after {
             return;
         }
-        plan.replace(key, before.clone(), after.clone());
+        plan.replace(key, before.clone(), after.cloned());
         let none = Documents::default();
         let before = before.as_ref().map_or(&none, |result| &result.documents);
-        let after = after.as_ref().map_or(&none, |result| &result.documents);
+        let after = after.map_or(&none, |result| &result.documents);
         if before.json == after.json {
             return;
         }
@@ -476,6 +301,7 @@ impl Engine {
     }
 
     fn commit(&mut self, plan: Plan, before: &World, diff: &Diff) -> Report {
+        plan.failures.tell();
         self.carried.extend(plan.carried);
         let report = Report {
             ran: plan.ran,
@@ -503,16 +329,5 @@ impl Engine {
             committed: Some(Committed { world, events }),
             ..report
         }
-    }
-}
-
-/// The result for a `Policy` whose settings are not what its module's schema says.
-fn check_settings(object: &Object, module: &LiveModule) -> Result<(), Reconciled> {
-    match &module.settings_schema {
-        Some(schema) if dispatch::is_policy(&object.key.group, &object.key.kind) => {
-            check::settings(object, schema)
-                .map_err(|condition| settle::invalid(&module.name, object, condition))
-        }
-        _ => Ok(()),
     }
 }

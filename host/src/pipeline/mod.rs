@@ -11,7 +11,7 @@
 //! | `run`, `pool`, `check` | running a module, and checking what it returns |
 //! | `settle` | what is kept for the object after a run, good or not |
 //! | `retry` | what runs without a change: retries and asked-for times |
-//! | `plan`, `epoch`, `upward` | an epoch and its events |
+//! | `plan`, `epoch`, `execution`, `upward` | an epoch and its events |
 //! | `driver` | epochs for as long as the host lives |
 //! | `trial` | a module on all its objects before it owns any |
 
@@ -20,6 +20,7 @@ mod check;
 mod dispatch;
 mod driver;
 mod epoch;
+mod execution;
 mod index;
 mod layer;
 mod metrics;

@@ -7,11 +7,12 @@ use super::reads::View;
 use super::retry::Cause;
 use super::run::Done;
 use super::upward::Changed;
-use crate::modules::Modules;
+use crate::modules::{LiveModule, Modules};
 use crate::store::{Key, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::{debug, warn};
 
 /// The state of one epoch. Nobody sees it before it is committed.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Plan {
     pub ran: Vec<Key>,
     /// Objects to be run in a later epoch.
     pub carried: BTreeSet<Key>,
+    /// Failures of modules.
+    pub failures: Failures,
     /// Late results of earlier epochs, by layer.
     pub late: BTreeMap<Layer, Vec<Done>>,
     dirty: BTreeMap<Layer, BTreeMap<Key, Cause>>,
@@ -49,6 +52,7 @@ impl Plan {
             changed: Changed::new(),
             ran: Vec::new(),
             carried: BTreeSet::new(),
+            failures: Failures::default(),
             late: BTreeMap::new(),
             dirty: BTreeMap::new(),
             layer: None,
@@ -100,5 +104,36 @@ impl Plan {
     ) {
         self.changed.entry(key.clone()).or_insert(before);
         self.outputs.set(key.clone(), after);
+    }
+}
+
+/// Failures of a module in one epoch that are each a warning; what is more is counted, so that a
+/// module that fails on all its objects does not flood the log.
+const WARNINGS: usize = 3;
+
+/// Failures of modules in one epoch.
+#[derive(Debug, Default)]
+pub(super) struct Failures(BTreeMap<String, usize>);
+
+impl Failures {
+    /// Logs and counts one.
+    pub fn add(&mut self, module: &LiveModule, object: &Key, reason: &str) {
+        let count = self.0.entry(module.name.clone()).or_default();
+        *count += 1;
+        let (name, version) = (&module.name, &module.version);
+        if *count <= WARNINGS {
+            warn!(module = %name, %version, %object, reason, "the module failed");
+        } else {
+            debug!(module = %name, %version, %object, reason, "the module failed");
+        }
+    }
+
+    /// Logs how many were not told one by one.
+    pub fn tell(&self) {
+        for (module, count) in &self.0 {
+            if *count > WARNINGS {
+                warn!(%module, objects = count, "the module failed on many objects");
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@
 use super::run::{Done, Job, run};
 use crate::store::Key;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -88,10 +88,7 @@ impl Pool {
 
     /// The next result, if one comes in this time.
     pub fn next(&self, patience: Duration) -> Option<Done> {
-        match self.results.recv_timeout(patience) {
-            Ok(done) => Some(done),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.results.recv_timeout(patience).ok()
     }
 
     /// See [`Shared::done`].

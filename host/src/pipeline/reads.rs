@@ -86,7 +86,7 @@ impl View {
                 Some(((!whole, object.age()), json.clone()))
             })
             .collect();
-        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        found.sort_by_key(|(order, _)| *order);
         found.into_iter().map(|(_, json)| json).collect()
     }
 
@@ -177,6 +177,14 @@ impl Recorder {
         std::mem::take(&mut self.set)
     }
 
+    /// The key of an object, shared with the object where it exists.
+    fn key(&self, object: &ObjectRef) -> Key {
+        self.view
+            .inputs
+            .get(object)
+            .map_or_else(|| object.into(), |found| found.key.clone())
+    }
+
     fn note(&mut self, read: Read) {
         self.set.reads.insert(read);
     }
@@ -194,7 +202,7 @@ impl Recorder {
 impl Reads for Recorder {
     fn get(&mut self, object: &ObjectRef) -> Result<Option<Arc<Object>>, Failure> {
         self.need_synced(object.group_kind())?;
-        self.note(Read::Object(object.into()));
+        self.note(Read::Object(self.key(object)));
         Ok(self.view.inputs.get(object).cloned())
     }
 
@@ -225,7 +233,7 @@ impl Reads for Recorder {
             )));
         }
         self.need_synced(object.group_kind())?;
-        let key = Key::from(object);
+        let key = self.key(object);
         let found = self
             .view
             .outputs
@@ -247,7 +255,7 @@ impl Reads for Recorder {
             )));
         }
         self.need_synced(GroupKind::new(CHITON_GROUP, "Policy"))?;
-        let target = Key::from(target);
+        let target = self.key(target);
         let found = self.view.policies(&target, section);
         self.note(Read::Policies {
             target,

@@ -13,6 +13,7 @@ pub struct Key(Arc<ObjectRef>);
 
 impl Key {
     /// A key from its four parts.
+    #[must_use]
     pub fn new(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
         ObjectRef::new(group, kind, namespace, name).into()
     }

@@ -74,7 +74,7 @@ impl Snapshot {
             let before = self.kinds.get(kind).unwrap_or(&empty);
             let after = next.kinds.get(kind).unwrap_or(&empty);
             if !before.ptr_eq(after) {
-                objects.extend(before.diff(after).filter_map(difference));
+                objects.extend(before.diff(after).filter_map(|item| difference(&item)));
             }
         }
         let synced = next
@@ -146,10 +146,10 @@ pub struct Difference {
     pub after: Option<Arc<Object>>,
 }
 
-fn difference(item: DiffItem<'_, '_, Key, Arc<Object>>) -> Option<Difference> {
+fn difference(item: &DiffItem<'_, '_, Key, Arc<Object>>) -> Option<Difference> {
     let (key, before, after) = match item {
-        DiffItem::Add(key, after) => (key, None, Some(after)),
-        DiffItem::Remove(key, before) => (key, Some(before), None),
+        DiffItem::Add(key, after) => (*key, None, Some(*after)),
+        DiffItem::Remove(key, before) => (*key, Some(*before), None),
         DiffItem::Update { old, new } if !old.1.same_content(new.1) => {
             (new.0, Some(old.1), Some(new.1))
         }

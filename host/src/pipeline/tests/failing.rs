@@ -70,7 +70,7 @@ fn a_panic_is_confined() {
     assert!(rig.document("Gateway/h").contains("fine"));
 }
 
-fn targeted(steps: serde_json::Value) -> serde_json::Value {
+fn targeted(steps: &serde_json::Value) -> serde_json::Value {
     json!({
         "type": "policy",
         "steps": steps,
@@ -83,7 +83,7 @@ fn targeted(steps: serde_json::Value) -> serde_json::Value {
 fn a_closed_policy_that_never_worked_answers_500() {
     let policy = Fake::new(Role::Policy).live_with(FailurePolicy::FailClosed);
     let mut rig = Rig::with(Fake::with_policy(policy));
-    rig.put("Policy/p", targeted(json!([{"fail": "boom"}])))
+    rig.put("Policy/p", targeted(&json!([{"fail": "boom"}])))
         .put(
             "HTTPRoute/r",
             json!({"steps": [{"policies": ["HTTPRoute/r", null]}]}),
@@ -95,11 +95,11 @@ fn a_closed_policy_that_never_worked_answers_500() {
         "{closed}"
     );
     assert!(closed.contains(r#""name":"r""#), "{closed}");
-    rig.put("Policy/p", targeted(json!([])));
+    rig.put("Policy/p", targeted(&json!([])));
     assert_eq!(rig.ran(), ["Policy/p", "HTTPRoute/r"]);
     let good = rig.document("Policy/p");
     assert!(!good.contains("500"));
-    rig.put("Policy/p", targeted(json!([{"fail": "again"}])));
+    rig.put("Policy/p", targeted(&json!([{"fail": "again"}])));
     rig.run();
     assert_eq!(
         rig.document("Policy/p"),
@@ -112,7 +112,7 @@ fn a_closed_policy_that_never_worked_answers_500() {
 fn an_open_policy_that_never_worked_has_no_effect() {
     let policy = Fake::new(Role::Policy).live_with(FailurePolicy::FailOpen);
     let mut rig = Rig::with(Fake::with_policy(policy));
-    rig.put("Policy/p", targeted(json!([{"fail": "boom"}])));
+    rig.put("Policy/p", targeted(&json!([{"fail": "boom"}])));
     rig.run();
     assert_eq!(rig.document("Policy/p"), "");
 }
@@ -131,7 +131,7 @@ fn not_ready_is_retried_with_growing_delays_to_the_deadline() {
     let started = rig.now;
     let mut runs = 0;
     while let Some(at) = rig.engine.next_wake() {
-        rig.now = at - std::time::Duration::from_millis(1);
+        rig.now = at.saturating_sub(std::time::Duration::from_millis(1));
         assert_eq!(rig.ran(), [""; 0], "not before its time");
         assert_eq!(
             conditions(&rig.result("Gateway/g")),
@@ -142,7 +142,7 @@ fn not_ready_is_retried_with_growing_delays_to_the_deadline() {
         runs += 1;
     }
     assert!((5..=12).contains(&runs), "{runs}");
-    assert!((rig.now - started).as_secs() >= 60);
+    assert!(rig.now.saturating_sub(started).as_secs() >= 60);
     assert_eq!(
         conditions(&rig.result("Gateway/g")),
         ["Accepted=True Accepted", "Reconciled=False NotReady"]

@@ -106,25 +106,25 @@ fn only_the_reads_of_the_latest_run_count() {
 #[test]
 fn a_list_changes_with_its_members_and_their_labels() {
     let mut rig = Rig::new();
-    rig.put_labelled("ConfigMap/in", &[("app", "a")], json!({}))
-        .put_labelled("ConfigMap/out", &[("app", "b")], json!({}))
+    rig.put_labelled("ConfigMap/in", &[("app", "a")], &json!({}))
+        .put_labelled("ConfigMap/out", &[("app", "b")], &json!({}))
         .put("Gateway/a", json!({"steps": [{"list": {"app": "a"}}]}))
         .put("Gateway/all", json!({"steps": [{"list": {}}]}));
     rig.run();
     let both = ["Gateway/a", "Gateway/all"];
-    rig.put_labelled("ConfigMap/out", &[("app", "b")], json!({"n": 1}));
+    rig.put_labelled("ConfigMap/out", &[("app", "b")], &json!({"n": 1}));
     assert_eq!(rig.ran(), ["Gateway/all"], "not a member");
-    rig.put_labelled("ConfigMap/in", &[("app", "a")], json!({"n": 1}));
+    rig.put_labelled("ConfigMap/in", &[("app", "a")], &json!({"n": 1}));
     assert_eq!(rig.ran(), both, "a member's content");
-    rig.put_labelled("ConfigMap/in", &[("app", "c")], json!({"n": 1}));
+    rig.put_labelled("ConfigMap/in", &[("app", "c")], &json!({"n": 1}));
     assert_eq!(rig.ran(), both, "a member leaves by its label");
-    rig.put_labelled("ConfigMap/in", &[("app", "d")], json!({"n": 1}));
+    rig.put_labelled("ConfigMap/in", &[("app", "d")], &json!({"n": 1}));
     assert_eq!(rig.ran(), ["Gateway/all"]);
-    rig.put_labelled("ConfigMap/out", &[("app", "a")], json!({}));
+    rig.put_labelled("ConfigMap/out", &[("app", "a")], &json!({}));
     assert_eq!(rig.ran(), both, "a member comes by its label");
     rig.delete("ConfigMap/out");
     assert_eq!(rig.ran(), both, "a member goes");
-    rig.put_labelled("ConfigMap/new", &[("app", "a")], json!({}));
+    rig.put_labelled("ConfigMap/new", &[("app", "a")], &json!({}));
     assert_eq!(rig.ran(), both, "a member is new");
 }
 

@@ -89,11 +89,11 @@ fn options() -> Options {
     Options {
         threads: 3,
         straggler: Duration::from_millis(50),
-        layer: Duration::from_secs(60),
+        layer: Duration::from_mins(1),
         retry: RetryPolicy {
             first: Duration::from_secs(1),
             longest: Duration::from_secs(10),
-            deadline: Duration::from_secs(60),
+            deadline: Duration::from_mins(1),
         },
     }
 }
@@ -128,12 +128,13 @@ impl Rig {
         self.store.commit(&[Change::Synced(kind)]);
     }
 
+    #[allow(clippy::needless_pass_by_value)] // so that tests can say `json!(…)` as it is
     fn put(&self, name: &str, spec: Value) -> &Self {
-        self.put_labelled(name, &[], spec)
+        self.put_labelled(name, &[], &spec)
     }
 
-    fn put_labelled(&self, name: &str, labels: &[(&str, &str)], spec: Value) -> &Self {
-        self.put_object(object(name, labels, &spec))
+    fn put_labelled(&self, name: &str, labels: &[(&str, &str)], spec: &Value) -> &Self {
+        self.put_object(object(name, labels, spec))
     }
 
     fn put_object(&self, object: Object) -> &Self {

@@ -1,0 +1,206 @@
+//! The part of an epoch that runs one layer and takes its results.
+
+use super::check;
+use super::dispatch::{self, Owner};
+use super::epoch::{Engine, FIRST_PATIENCE};
+use super::layer::Layer;
+use super::output::RunState;
+use super::plan::Plan;
+use super::reads::View;
+use super::retry::{Cause, Verdict};
+use super::run::{Done, Ended, Job};
+use super::settle::{self, Trouble};
+use crate::modules::LiveModule;
+use crate::sandbox::Failure;
+use crate::store::{Key, Object};
+use chiton_ir::Condition;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+use tracing::{debug, warn};
+
+impl Engine {
+    /// Runs what is dirty in one layer.
+    pub(super) fn run_layer(&mut self, plan: &mut Plan, layer: Layer, first: bool) {
+        let mut dirty = plan.start(layer);
+        let view = plan.view();
+        for done in plan.late.remove(&layer).unwrap_or_default() {
+            let key = done.job.key().clone();
+            if is_current(plan, &view, &done) {
+                dirty.remove(&key);
+                self.apply(plan, done);
+            } else if plan.inputs.get(&key).is_some() {
+                dirty.insert(key, Cause::Change);
+            }
+        }
+        let mut jobs = Vec::new();
+        for (key, cause) in dirty {
+            if self.running.contains(&key) {
+                continue;
+            }
+            if cause == Cause::Change {
+                self.schedule.end_retries(&key);
+            }
+            if let Some(object) = plan.inputs.get(&key).cloned() {
+                jobs.extend(self.prepare(plan, object, layer, &view));
+            }
+        }
+        for done in self.execute(plan, jobs, first) {
+            self.apply(plan, done);
+        }
+    }
+
+    /// A job for an object, or at once its result where no module is needed.
+    fn prepare(
+        &mut self,
+        plan: &mut Plan,
+        object: Arc<Object>,
+        layer: Layer,
+        view: &Arc<View>,
+    ) -> Option<Job> {
+        let key = object.key.clone();
+        let last_good = self.last_good.get(&key).cloned();
+        let result = match dispatch::owner(&object, &plan.modules)? {
+            Owner::Module(module) => match check_settings(&object, &module) {
+                Ok(()) => {
+                    plan.ran.push(key);
+                    return Some(Job {
+                        object,
+                        module,
+                        layer,
+                        view: view.clone(),
+                    });
+                }
+                Err(condition) => settle::invalid(&module.name, &object, *condition),
+            },
+            Owner::Invalid(message) => settle::unreadable(&object, &message),
+            Owner::Unknown { name } => settle::unknown(&object, &name),
+            Owner::Refused {
+                name,
+                failure_policy,
+                reason,
+            } => settle::refused(
+                &object,
+                &name,
+                failure_policy,
+                &reason,
+                last_good.as_deref(),
+            ),
+        };
+        self.index.remove(&key);
+        self.schedule.forget(&key);
+        let result = Arc::new(result);
+        if result.state == RunState::Good {
+            self.last_good.insert(key.clone(), result.clone());
+        }
+        self.set(plan, &key, Some(&result));
+        None
+    }
+
+    /// Runs jobs in parallel; returns those that ended in time, sorted by object.
+    fn execute(&mut self, plan: &mut Plan, jobs: Vec<Job>, first: bool) -> Vec<Done> {
+        let mut waiting: BTreeSet<Key> = jobs.iter().map(|job| job.key().clone()).collect();
+        let mut ended = BTreeMap::new();
+        let started = Instant::now();
+        let patience = if first {
+            self.options.straggler.max(FIRST_PATIENCE)
+        } else {
+            self.options.straggler
+        };
+        self.pool.submit(jobs);
+        while !waiting.is_empty() && (first || started.elapsed() < self.options.layer) {
+            let Some(done) = self.pool.next(patience) else {
+                break;
+            };
+            let key = done.job.key().clone();
+            if waiting.remove(&key) {
+                ended.insert(key, done);
+            } else {
+                self.late.push(done);
+            }
+        }
+        if !waiting.is_empty() {
+            for key in self.pool.withdraw() {
+                waiting.remove(&key);
+                plan.carried.insert(key);
+            }
+            for key in &waiting {
+                debug!(object = %key, "the run outlasts its epoch");
+            }
+            self.running.append(&mut waiting);
+        }
+        ended.into_values().collect()
+    }
+
+    /// Takes the result of a run.
+    fn apply(&mut self, plan: &mut Plan, done: Done) {
+        let Job { object, module, .. } = done.job;
+        let key = object.key.clone();
+        self.metrics
+            .ran(&module.name, done.ended.counted(), done.took);
+        self.schedule.wake(&key, done.reads.wake);
+        self.index.set(&key, done.reads);
+        let (trouble, message) = match done.ended {
+            Ended::Good(documents, conditions) => {
+                self.schedule.end_retries(&key);
+                let result = Arc::new(settle::good(&module, &object, documents, conditions));
+                self.last_good.insert(key.clone(), result.clone());
+                self.set(plan, &key, Some(&result));
+                return;
+            }
+            Ended::NotReady(reason) => (self.retry(plan, &key, &reason, false), reason),
+            Ended::Failed(Failure::Host(reason)) => (self.retry(plan, &key, &reason, true), reason),
+            Ended::Failed(failure @ Failure::NotSynced(_)) => {
+                self.schedule.end_retries(&key);
+                (Trouble::Waiting, failure.to_string())
+            }
+            Ended::Failed(Failure::Module(reason)) => {
+                self.schedule.end_retries(&key);
+                plan.failures.add(&module, &key, &reason);
+                (Trouble::Failed, reason)
+            }
+        };
+        let last_good = self.last_good.get(&key).map(|good| &**good);
+        let result = settle::kept(&module, &object, trouble, &message, last_good);
+        self.set(plan, &key, Some(&Arc::new(result)));
+    }
+
+    fn retry(&mut self, plan: &Plan, key: &Key, reason: &str, fault_of_host: bool) -> Trouble {
+        match self.schedule.retry(key, plan.now, fault_of_host) {
+            Verdict::Again => Trouble::Waiting,
+            Verdict::Overdue { first } => {
+                if first {
+                    warn!(object = %key, reason, "an object is not ready after the deadline");
+                }
+                Trouble::Overdue
+            }
+        }
+    }
+}
+
+/// Whether a late result is what a run now would give.
+fn is_current(plan: &Plan, view: &View, done: &Done) -> bool {
+    let owner = plan
+        .inputs
+        .get(done.job.key())
+        .and_then(|object| dispatch::owner(object, &plan.modules));
+    let same_module = matches!(
+        owner,
+        Some(Owner::Module(module)) if Arc::ptr_eq(&module, &done.job.module)
+    );
+    same_module
+        && done
+            .job
+            .view
+            .is_current(view, &done.job.object, &done.reads)
+}
+
+/// Checks the settings of a `Policy` against its module's schema.
+fn check_settings(object: &Object, module: &LiveModule) -> Result<(), Box<Condition>> {
+    match &module.settings_schema {
+        Some(schema) if dispatch::is_policy(&object.key.group, &object.key.kind) => {
+            check::settings(object, schema)
+        }
+        _ => Ok(()),
+    }
+}
