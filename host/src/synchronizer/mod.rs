@@ -3,16 +3,66 @@
 //! The synchronizer takes [`Batch`]es of events, re-assembles only what they touch, and returns the
 //! resources that changed and what it found out about objects (dangling references, conflicts, who
 //! won). It is a plain state machine: no task, no clock, no network. `chiton render` is one batch
-//! of everything applied to an empty synchronizer.
+//! of everything applied to an empty synchronizer, and any history of batches leads to the same
+//! resources as that.
+//!
+//! A batch goes through these stages, each of which marks what the next ones have to look at
+//! ([`dirty::Dirty`]):
+//!
+//! | stage | does |
+//! | --- | --- |
+//! | [`dirty`] | from events to what they touch, by the index of followed references |
+//! | [`policies`] | attaches effects, follows Secrets |
+//! | [`gateways`] | lays out [`listeners`], settles effects on whole listeners |
+//! | [`apis`] | which routes are served through which prefixes |
+//! | [`routes`] | follows [`references`], plans [`rules`], finds the virtual hosts |
+//! | [`hosts`] | merges the entries of a virtual host by [`precedence`], with [`effects`] |
+//! | [`backends`] | [`clusters`] and [`endpoints`] |
+//! | [`findings`] | what status has to say |
 
+mod apis;
+mod backends;
+mod certificates;
+mod checks;
+mod clusters;
+mod conditions;
+mod decode;
+mod dirty;
+mod effects;
+mod endpoints;
 pub mod envoy;
+mod findings;
+mod followed;
+mod gateways;
+mod grants;
+mod hostnames;
+mod hosts;
+mod ids;
+mod listeners;
 pub mod model;
+mod outcomes;
+mod policies;
+mod precedence;
+mod publish;
+mod references;
+mod routes;
+mod rules;
+mod secrets;
+#[cfg(test)]
+mod tests;
 
-use crate::pipeline::channel::Batch;
+use crate::pipeline::World;
+use crate::pipeline::channel::{Batch, Event};
 use crate::store::Key;
+use chiton_ir::gateway::Gateway;
 use chiton_ir::{Condition, ParentRef};
 use chiton_xds::{Change, ResourceName};
-use std::collections::BTreeMap;
+use ids::{HostId, ListenerId, RouteConfigId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The fleet of file mode, which serves all Gateways.
+pub const DEFAULT_FLEET: &str = "default";
 
 /// What the synchronizer needs to know of its surroundings.
 #[derive(Clone, Debug)]
@@ -40,6 +90,8 @@ pub struct Findings {
     pub ancestors: Vec<ParentRef>,
     /// Resources in each fleet that must be acknowledged before the object is programmed.
     pub resources: BTreeMap<String, Vec<ResourceName>>,
+    /// For a Gateway: the resources of each of its listeners. A listener with none is not served.
+    pub sections: BTreeMap<String, Vec<ResourceName>>,
 }
 
 /// What a batch led to.
@@ -55,18 +107,109 @@ pub struct Delta {
 #[derive(Debug)]
 pub struct Synchronizer {
     options: Options,
+    grants: grants::Grants,
+    slices: endpoints::Slices,
+    certificates: certificates::Certificates,
+    policies: policies::Policies,
+    apis: apis::Apis,
+    references: followed::References,
+    gateways: BTreeMap<Key, Arc<Gateway>>,
+    layouts: BTreeMap<Arc<str>, listeners::Layout>,
+    /// Effects on whole listeners; only of listeners that are served.
+    wide: BTreeMap<ListenerId, effects::Winners>,
+    route_configs: BTreeMap<RouteConfigId, gateways::Settled>,
+    routes: BTreeMap<Key, routes::Routed>,
+    /// Routes by the listeners that accepted them.
+    attached: BTreeMap<ListenerId, BTreeSet<Key>>,
+    hosts: BTreeMap<HostId, hosts::Host>,
+    clusters: clusters::Clusters,
+    outcomes: outcomes::Outcomes,
+    published: publish::Published,
+    findings: BTreeMap<Key, Findings>,
 }
 
 impl Synchronizer {
     /// A synchronizer that has seen nothing.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options }
+        Self {
+            options,
+            grants: grants::Grants::default(),
+            slices: endpoints::Slices::default(),
+            certificates: certificates::Certificates::default(),
+            policies: policies::Policies::default(),
+            apis: apis::Apis::default(),
+            references: followed::References::default(),
+            gateways: BTreeMap::new(),
+            layouts: BTreeMap::new(),
+            wide: BTreeMap::new(),
+            route_configs: BTreeMap::new(),
+            routes: BTreeMap::new(),
+            attached: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            clusters: clusters::Clusters::default(),
+            outcomes: outcomes::Outcomes::default(),
+            published: publish::Published::default(),
+            findings: BTreeMap::new(),
+        }
     }
 
     /// Applies one batch.
-    pub fn apply(&mut self, _batch: &Batch) -> Delta {
-        let _ = &self.options;
-        Delta::default()
+    pub fn apply(&mut self, batch: &Batch) -> Delta {
+        let world = &batch.world;
+        let mut dirty = self.absorb(batch);
+        self.update_policies(world, &mut dirty);
+        self.update_gateways(world, &mut dirty);
+        self.update_apis(world, &mut dirty);
+        self.update_routes(world, &mut dirty);
+        self.update_wide(&mut dirty);
+        self.update_hosts(&mut dirty);
+        self.update_rate_limits(&dirty);
+        self.update_backends(world, &dirty);
+        let findings = self.update_findings(world, &dirty);
+        Delta {
+            resources: self.published.take(),
+            findings,
+        }
     }
+
+    /// What the synchronizer says of an object, if it says anything.
+    #[must_use]
+    pub fn findings(&self, key: &Key) -> Option<&Findings> {
+        self.findings.get(key)
+    }
+
+    /// The fleet of a Gateway.
+    fn fleet_of(&self, gateway: &Key) -> Arc<str> {
+        if self.options.fleet_per_gateway {
+            format!("{}/{}", gateway.namespace, gateway.name).into()
+        } else {
+            DEFAULT_FLEET.into()
+        }
+    }
+
+    /// What serves a route configuration, if it is there.
+    fn site(&self, id: &RouteConfigId) -> Option<&listeners::Site> {
+        self.layouts.get(&id.fleet)?.route_configs.get(id)
+    }
+
+    /// Where a listener is served; nowhere if it is not.
+    fn bindings(&self, listener: &ListenerId) -> &[RouteConfigId] {
+        self.layouts
+            .get(&self.fleet_of(&listener.gateway))
+            .and_then(|layout| layout.bindings.get(listener))
+            .map_or(&[], Vec::as_slice)
+    }
+}
+
+/// One batch with everything that a world holds: what an empty synchronizer needs.
+#[must_use]
+pub fn everything(world: World) -> Batch {
+    let inputs = world.inputs.objects().map(|object| &object.key);
+    let outputs = world.outputs.iter().map(|(key, _)| key);
+    let events = inputs
+        .chain(outputs)
+        .map(|key| (key.clone(), Event::Create))
+        .collect();
+    Batch { events, world }
 }

@@ -1,0 +1,10 @@
+//! Tests of the synchronizer as a whole, on small worlds made by hand.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod apis;
+mod backends;
+mod gateways;
+mod histories;
+mod lab;
+mod policies;
+mod routes;
