@@ -26,6 +26,9 @@ enum Step {
     Apply,
 }
 
+const CERTIFICATE: &str = include_str!("keys/ec.crt");
+const KEY: &str = include_str!("keys/ec.key");
+
 const HOSTS: [&str; 4] = ["*", "*.example", "a.example", "b.example"];
 const PATHS: [&str; 3] = ["/", "/a", "/a/b"];
 const NAMES: [&str; 3] = ["x", "y", "z"];
@@ -149,7 +152,11 @@ impl Lab {
             }
             Step::Secret(name, value) => {
                 let mut secret = named("v1", "Secret", pick(&NAMES, *name));
-                secret["stringData"] = json!({"client": value.to_string()});
+                secret["stringData"] = match value % 3 {
+                    0 => json!({"client": value.to_string()}),
+                    1 => json!({"tls.crt": CERTIFICATE, "tls.key": KEY}),
+                    _ => json!({"tls.crt": CERTIFICATE, "tls.key": "rubbish"}),
+                };
                 self.input(&secret);
             }
             Step::Grant(named_only) => {
