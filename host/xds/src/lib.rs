@@ -1,5 +1,24 @@
-//! An xDS server: keyed resources in, delta ADS with VHDS out.
+//! An xDS server: keyed resources in, delta ADS with VHDS out, and a ledger of what each client
+//! acknowledged.
+//!
+//! Clients (proxies) come in groups, named by `node.cluster`. [`Server::publish`] changes the
+//! resources of a group; every client of the group is brought there with as few messages as the
+//! protocol and the order of dependencies allow. Nobody is told anything before
+//! [`Server::set_ready`]. [`Server::programmed`] says whether the clients have taken it, and
+//! [`Ledger::changes`] when to ask again.
 
+mod groups;
+mod ledger;
+mod metrics;
+mod per_type;
 mod resource;
+mod rows;
+mod server;
+mod session;
+mod snapshot;
+mod stream;
 
+pub use ledger::{Expected, Ledger, NackSummary, Programmed, ProxySummary, TypeSummary};
+pub use metrics::Metrics;
 pub use resource::{Change, Resource, ResourceName, ResourceType, version_of};
+pub use server::{Listener, Options, ServeError, Server};

@@ -108,10 +108,15 @@ impl ResourceName {
         if self.kind != ResourceType::VirtualHost {
             return None;
         }
-        self.name
-            .rsplit_once('/')
-            .map(|(route_config, _)| route_config)
+        route_config_of(&self.name)
     }
+}
+
+/// What stands before the last `/` of a virtual host's name.
+pub(crate) fn route_config_of(virtual_host: &str) -> Option<&str> {
+    virtual_host
+        .rsplit_once('/')
+        .map(|(route_config, _)| route_config)
 }
 
 impl fmt::Display for ResourceName {

@@ -1,0 +1,282 @@
+//! Which client was sent what, and what it said: the ledger behind "programmed".
+//!
+//! The rows themselves are part of each stream's session; the ledger knows the sessions of all
+//! connected clients and asks them. An answer costs the number of resources asked about times the
+//! number of the group's clients, whatever else they have.
+
+use crate::rows::Verdict;
+use crate::session::Session;
+use crate::{ResourceName, ResourceType};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use tokio::sync::watch;
+
+/// A resource in the form in which it should be acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Identity.
+    pub name: ResourceName,
+    /// Version.
+    pub version: String,
+}
+
+/// Whether all proxies of a group have acknowledged resources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Programmed {
+    /// No proxy of the group is connected.
+    NoProxy,
+    /// A proxy has not answered yet, or none was ever in sync since it connected.
+    Pending,
+    /// All proxies that were in sync once have acknowledged all of them. Others do not count.
+    Acked,
+    /// A proxy rejected one of them.
+    Nacked {
+        /// Resource.
+        name: ResourceName,
+        /// The proxy's words.
+        text: String,
+    },
+}
+
+/// A connected proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProxySummary {
+    /// `node.id`.
+    pub node: String,
+    /// `node.cluster`: its group.
+    pub group: String,
+    /// Where it connects from; `unix` for a unix socket.
+    pub address: String,
+    /// When it connected, in seconds since 1970.
+    pub since: u64,
+    /// When it last said something, in seconds since 1970.
+    pub last_seen: u64,
+    /// Whether it had everything once since it connected. Until then it does not count.
+    pub synced: bool,
+    /// Counts of the types that it asked for.
+    pub types: BTreeMap<ResourceType, TypeSummary>,
+    /// Rejections that stand.
+    pub nacks: Vec<NackSummary>,
+}
+
+/// Numbers of resources of one type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TypeSummary {
+    /// Resources that the proxy was sent, or brought along from an earlier stream.
+    pub sent: usize,
+    /// Of these, acknowledged in the version that was sent last.
+    pub acked: usize,
+    /// Of these, rejected in the version that was sent last.
+    pub nacked: usize,
+}
+
+/// A resource that a proxy rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NackSummary {
+    /// Resource.
+    pub name: ResourceName,
+    /// Version that was rejected.
+    pub version: String,
+    /// Version that the proxy still has, if it is known.
+    pub accepted_version: Option<String>,
+    /// The proxy's words.
+    pub text: String,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
+/// The connected proxies and what they acknowledged.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    groups: Mutex<HashMap<String, Vec<Arc<Proxy>>>>,
+    changes: watch::Sender<u64>,
+    logged: Mutex<HashSet<(String, ResourceType, Arc<str>, Arc<str>)>>,
+}
+
+impl Ledger {
+    /// All connected proxies, by group, node and time of connection.
+    #[must_use]
+    pub fn proxies(&self) -> Vec<ProxySummary> {
+        let proxies: Vec<_> = self.lock().values().flatten().cloned().collect();
+        let mut summaries: Vec<_> = proxies.iter().map(|proxy| proxy.summary()).collect();
+        summaries.sort_by(|a, b| {
+            (&a.group, &a.node, a.since, &a.address).cmp(&(&b.group, &b.node, b.since, &b.address))
+        });
+        summaries
+    }
+
+    /// Whether all proxies of the group have acknowledged all these versions. With no resources to
+    /// acknowledge, whether there is a proxy that was in sync. A rejection outweighs what is
+    /// pending; of several the first in the order of `expected` is told.
+    #[must_use]
+    pub fn programmed(&self, group: &str, expected: &[Expected]) -> Programmed {
+        let proxies = self.group(group);
+        if proxies.is_empty() {
+            return Programmed::NoProxy;
+        }
+        let mut synced = 0;
+        let mut pending = false;
+        for proxy in proxies {
+            let session = proxy.session();
+            if !session.is_synced() {
+                continue;
+            }
+            synced += 1;
+            for Expected { name, version } in expected {
+                match session.verdict(name.kind, &name.name, version) {
+                    Verdict::Acked => {}
+                    Verdict::Pending => pending = true,
+                    Verdict::Nacked(nack) => {
+                        return Programmed::Nacked {
+                            name: name.clone(),
+                            text: nack.text.clone(),
+                        };
+                    }
+                }
+            }
+        }
+        match (synced, pending) {
+            (0, _) | (_, true) => Programmed::Pending,
+            _ => Programmed::Acked,
+        }
+    }
+
+    /// A number that grows with everything that may change an answer of this ledger.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    pub(crate) fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    pub(crate) fn connect(&self, proxy: &Arc<Proxy>) {
+        self.lock()
+            .entry(proxy.group.clone())
+            .or_default()
+            .push(proxy.clone());
+        self.changed();
+    }
+
+    pub(crate) fn disconnect(&self, proxy: &Arc<Proxy>) {
+        let mut groups = self.lock();
+        if let Some(proxies) = groups.get_mut(&proxy.group) {
+            proxies.retain(|other| !Arc::ptr_eq(other, proxy));
+            if proxies.is_empty() {
+                groups.remove(&proxy.group);
+            }
+        }
+        drop(groups);
+        self.changed();
+    }
+
+    /// Logs a rejection, once for each version: a hundred proxies say the same.
+    pub(crate) fn log_nack(
+        &self,
+        proxy: &Proxy,
+        kind: ResourceType,
+        (name, version): &(Arc<str>, Arc<str>),
+        text: &str,
+    ) {
+        const REMEMBERED: usize = 10_000;
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() >= REMEMBERED {
+            logged.clear();
+        }
+        if logged.insert((proxy.group.clone(), kind, name.clone(), version.clone())) {
+            tracing::error!(
+                group = proxy.group, node = proxy.node, %kind, %name, %version, text,
+                "a proxy rejected a resource: it keeps the form before; correct the object it is made from"
+            );
+        }
+    }
+
+    fn group(&self, group: &str) -> Vec<Arc<Proxy>> {
+        self.lock().get(group).cloned().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Arc<Proxy>>>> {
+        // No code that could panic runs while it is held.
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One stream's client.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    pub node: String,
+    pub group: String,
+    address: String,
+    since: u64,
+    last_seen: AtomicU64,
+    session: Mutex<Session>,
+}
+
+impl Proxy {
+    pub fn new(node: String, group: String, address: String, session: Session) -> Self {
+        let now = unix_seconds(SystemTime::now());
+        Self {
+            node,
+            group,
+            address,
+            since: now,
+            last_seen: AtomicU64::new(now),
+            session: Mutex::new(session),
+        }
+    }
+
+    pub fn session(&self) -> MutexGuard<'_, Session> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn seen(&self) {
+        self.last_seen
+            .store(unix_seconds(SystemTime::now()), Ordering::Relaxed);
+    }
+
+    fn summary(&self) -> ProxySummary {
+        let session = self.session();
+        let mut types = BTreeMap::new();
+        let mut nacks = Vec::new();
+        for kind in session.requested() {
+            let rows = session.rows(kind);
+            let counts = TypeSummary {
+                sent: rows.len(),
+                acked: rows.acked(),
+                nacked: rows.nacked(),
+            };
+            types.insert(kind, counts);
+            nacks.extend(rows.nacks().map(|(name, nack)| {
+                NackSummary {
+                    name: ResourceName::new(kind, &**name),
+                    version: nack.version.to_string(),
+                    accepted_version: rows
+                        .get(name)
+                        .and_then(|row| row.acked.as_ref())
+                        .map(ToString::to_string),
+                    text: nack.text.clone(),
+                    at: unix_seconds(nack.at),
+                }
+            }));
+        }
+        ProxySummary {
+            node: self.node.clone(),
+            group: self.group.clone(),
+            address: self.address.clone(),
+            since: self.since,
+            last_seen: self.last_seen.load(Ordering::Relaxed),
+            synced: session.is_synced(),
+            types,
+            nacks,
+        }
+    }
+}
+
+fn unix_seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,223 @@
+//! The protocol of one delta stream, without any I/O.
+//!
+//! A [`Session`] is told of requests ([`Session::on_request`]) and of new snapshots
+//! ([`Session::update`]), and asked for what may be sent now ([`Session::poll`]) and when to ask
+//! again if nothing happens ([`Session::deadline`]). Time is an argument, so every rule can be
+//! tested in no time.
+//!
+//! What is to be sent is a set of names for each type: a name is put there when its resource
+//! changes or is asked for, and its newest form is looked up when a response is built. So changes
+//! fold, and what waits is bounded by the number of resources.
+//!
+//! - `requests`: subscriptions, acknowledgements and rejections;
+//! - `responses`: which names go into a response;
+//! - `order`: what has to wait for what.
+
+mod order;
+mod requests;
+mod responses;
+mod subscription;
+#[cfg(test)]
+mod tests;
+
+use crate::ResourceType;
+use crate::per_type::PerType;
+use crate::rows::{Rows, Verdict};
+use crate::snapshot::{Entry, Snapshot};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use subscription::Subscription;
+
+pub(crate) use requests::{Feedback, Request};
+
+/// Bounds of sizes and times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// About the bytes of a response, but for virtual hosts.
+    pub response_bytes: usize,
+    /// About the bytes of a response of virtual hosts.
+    pub virtual_host_response_bytes: usize,
+    /// Subscribed names of one stream.
+    pub subscriptions: usize,
+    /// How long listeners and routes wait for clusters and endpoints.
+    pub make: Duration,
+    /// How long removals wait for what may still refer to the removed.
+    pub break_after: Duration,
+    /// After this time without an answer another response of the type may follow.
+    pub stuck: Duration,
+    /// After this time a client counts as synced, whatever it has.
+    pub sync: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            response_bytes: 3 << 20,
+            virtual_host_response_bytes: 32 << 20,
+            subscriptions: 1_000_000,
+            make: Duration::from_secs(1),
+            break_after: Duration::from_secs(3),
+            stuck: Duration::from_secs(5),
+            sync: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What is to be sent.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub kind: ResourceType,
+    pub nonce: String,
+    pub generation: u64,
+    pub resources: Vec<Arc<Entry>>,
+    pub removed: Vec<Arc<str>>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Session {
+    limits: Limits,
+    snapshot: Arc<Snapshot>,
+    subscriptions: PerType<Subscription>,
+    /// Route configurations that this stream was sent and that its client did not bring along:
+    /// it has none of their virtual hosts, whatever it says.
+    fresh: BTreeSet<Arc<str>>,
+    nonce: u64,
+    opened: Instant,
+    synced: bool,
+}
+
+impl Session {
+    /// A stream that was opened now.
+    pub fn new(limits: Limits, snapshot: Arc<Snapshot>, now: Instant) -> Self {
+        Self {
+            limits,
+            snapshot,
+            subscriptions: PerType::default(),
+            fresh: BTreeSet::new(),
+            nonce: 0,
+            opened: now,
+            synced: false,
+        }
+    }
+
+    /// Takes a newer snapshot. What it changes is sent by the next [`Session::poll`].
+    pub fn update(&mut self, next: Arc<Snapshot>) {
+        let before = std::mem::replace(&mut self.snapshot, next);
+        for kind in ResourceType::ALL {
+            if self.subscriptions[kind].opened {
+                for name in before.changed_names(&self.snapshot, kind) {
+                    self.subscriptions[kind].mark(name, false);
+                }
+            }
+        }
+    }
+
+    /// What may be sent now, in order.
+    pub fn poll(&mut self, now: Instant) -> Vec<Response> {
+        let mut responses = Vec::new();
+        if !self.snapshot.ready {
+            return responses;
+        }
+        for kind in ResourceType::ALL {
+            if self.may_put(kind, now) {
+                responses.extend(self.next_puts(kind, now));
+            }
+        }
+        for kind in order::REMOVALS {
+            if self.subscriptions[kind].may_send(now, self.limits.stuck) {
+                responses.extend(self.next_removals(kind, now));
+            }
+        }
+        for kind in ResourceType::ALL {
+            self.subscriptions[kind].settle();
+        }
+        self.synced |= self.is_in_sync(now);
+        responses
+    }
+
+    /// When to poll if nothing happens before. Of use right after a poll at the same time.
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        if !self.snapshot.ready {
+            return None;
+        }
+        let sync = (!self.synced).then_some(self.opened + self.limits.sync);
+        ResourceType::ALL
+            .into_iter()
+            .flat_map(|kind| self.deadlines(kind, now))
+            .chain(sync)
+            .min()
+    }
+
+    /// Whether the client had everything that its group has, once.
+    pub fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    /// What the client was sent of a type, and what it said.
+    pub fn rows(&self, kind: ResourceType) -> &Rows {
+        &self.subscriptions[kind].rows
+    }
+
+    /// Types that the client has asked for.
+    pub fn requested(&self) -> impl Iterator<Item = ResourceType> {
+        self.subscriptions
+            .iter()
+            .filter(|(_, subscription)| subscription.opened)
+            .map(|(kind, _)| kind)
+    }
+
+    /// How things stand with one version of one resource.
+    pub fn verdict(&self, kind: ResourceType, name: &str, version: &str) -> Verdict {
+        self.rows(kind).verdict(name, version)
+    }
+
+    /// A client has everything when nothing waits or is under way, and nothing of the types that
+    /// every proxy needs is missing: between a listener and the request for its routes nothing
+    /// waits either.
+    fn is_in_sync(&self, now: Instant) -> bool {
+        if now >= self.opened + self.limits.sync {
+            return true;
+        }
+        let whole = [
+            ResourceType::Cluster,
+            ResourceType::Listener,
+            ResourceType::RouteConfiguration,
+            ResourceType::VirtualHost,
+        ];
+        self.subscriptions[ResourceType::Listener].opened
+            && self
+                .subscriptions
+                .iter()
+                .all(|(_, subscription)| subscription.is_settled())
+            && whole
+                .into_iter()
+                .all(|kind| self.rows(kind).len() >= self.snapshot.len(kind))
+    }
+
+    /// The client no longer has the resource.
+    fn forget(&mut self, kind: ResourceType, name: &str) {
+        self.subscriptions[kind].rows.remove(name);
+        if kind == ResourceType::RouteConfiguration {
+            self.fresh.remove(name);
+            let virtual_hosts = &mut self.subscriptions[ResourceType::VirtualHost];
+            for virtual_host in virtual_hosts.rows.under(name) {
+                virtual_hosts.rows.remove(&virtual_host);
+                virtual_hosts.dirty.remove(&virtual_host);
+            }
+        }
+    }
+
+    /// Marks the virtual hosts of a route configuration, those that are gone included.
+    fn mark_virtual_hosts(&mut self, route_config: &str, force: bool) {
+        let snapshot = Arc::clone(&self.snapshot);
+        let virtual_hosts = &mut self.subscriptions[ResourceType::VirtualHost];
+        for name in virtual_hosts.rows.under(route_config) {
+            virtual_hosts.mark(name, force);
+        }
+        for entry in snapshot.virtual_hosts(route_config) {
+            virtual_hosts.mark(entry.name.clone(), force);
+        }
+    }
+}

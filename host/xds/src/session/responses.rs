@@ -1,0 +1,224 @@
+//! Which names go into a response.
+
+use super::subscription::InFlight;
+use super::{Response, Session, order};
+use crate::ResourceType;
+use crate::resource::route_config_of;
+use crate::snapshot::Entry;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What is to be done about a name.
+enum Step {
+    /// Nothing.
+    Skip,
+    /// Send it.
+    Put(Arc<Entry>),
+    /// Say that it is gone.
+    Remove,
+    /// Say later that it is gone.
+    Leave,
+    /// It is gone, and there is no need to say so.
+    Forget,
+}
+
+/// What a response is made of while it is collected.
+#[derive(Default)]
+struct Batch {
+    puts: Vec<Arc<Entry>>,
+    removed: Vec<Arc<str>>,
+    leaving: Vec<Arc<str>>,
+    bytes: usize,
+}
+
+impl Session {
+    /// The next response that puts resources; none if on a closer look nothing has changed.
+    pub(super) fn next_puts(&mut self, kind: ResourceType, now: Instant) -> Option<Response> {
+        let mut batch = self.collect(kind);
+        if !batch.leaving.is_empty() {
+            self.leave(kind, std::mem::take(&mut batch.leaving), now);
+        }
+        if batch.puts.is_empty() && batch.removed.is_empty() {
+            self.collect_retry(kind, &mut batch);
+        }
+        let greet = std::mem::take(&mut self.subscriptions[kind].greet);
+        if batch.puts.is_empty() && batch.removed.is_empty() && !greet {
+            return None;
+        }
+        Some(self.respond(kind, batch, now))
+    }
+
+    /// The next response that only removes what had to wait.
+    pub(super) fn next_removals(&mut self, kind: ResourceType, now: Instant) -> Option<Response> {
+        let mut batch = Batch::default();
+        while let Some(leaving) = self.subscriptions[kind].leaving.pop_front() {
+            if !self.may_leave(kind, &leaving, now) {
+                self.subscriptions[kind].leaving.push_front(leaving);
+                break;
+            }
+            let gone = leaving.names.into_iter().filter(|name| {
+                self.snapshot.get(kind, name).is_none()
+                    && self.subscriptions[kind].rows.contains(name)
+            });
+            batch.removed.extend(gone);
+        }
+        if batch.removed.is_empty() {
+            return None;
+        }
+        Some(self.respond(kind, batch, now))
+    }
+
+    /// Takes dirty names, as many as a response may hold.
+    fn collect(&mut self, kind: ResourceType) -> Batch {
+        let mut batch = Batch::default();
+        let limit = self.response_bytes(kind);
+        while let Some((name, force)) = self.subscriptions[kind].dirty.pop_first() {
+            match self.step(kind, &name, force) {
+                Step::Put(entry) => {
+                    let bytes = batch.bytes + entry.wire_size();
+                    if bytes > limit && !batch.puts.is_empty() {
+                        self.subscriptions[kind].dirty.insert(name, force);
+                        break;
+                    }
+                    batch.bytes = bytes;
+                    batch.puts.push(entry);
+                }
+                Step::Remove => {
+                    batch.bytes += name.len();
+                    batch.removed.push(name);
+                }
+                Step::Leave => batch.leaving.push(name),
+                Step::Forget => self.forget(kind, &name),
+                Step::Skip => {}
+            }
+        }
+        batch
+    }
+
+    /// Takes one part of a rejected response.
+    fn collect_retry(&mut self, kind: ResourceType, batch: &mut Batch) {
+        while let Some(names) = self.subscriptions[kind].retry.pop_front() {
+            for name in names {
+                let Step::Put(entry) = self.step(kind, &name, true) else {
+                    continue;
+                };
+                let verdict = self.verdict(kind, &name, &entry.version);
+                if matches!(verdict, crate::rows::Verdict::Pending) {
+                    batch.puts.push(entry);
+                }
+            }
+            if !batch.puts.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn step(&self, kind: ResourceType, name: &str, force: bool) -> Step {
+        let subscription = &self.subscriptions[kind];
+        let row = subscription.rows.get(name);
+        let Some(entry) = self.snapshot.get(kind, name) else {
+            return match row {
+                _ if force => Step::Remove,
+                None => Step::Skip,
+                Some(_) if self.goes_with_route_config(kind, name) => Step::Forget,
+                Some(_) if order::refer_to(kind).is_empty() => Step::Remove,
+                Some(_) => Step::Leave,
+            };
+        };
+        if !subscription.covers(name) || !self.is_reachable(kind, name) {
+            return Step::Skip;
+        }
+        if !force && row.is_some_and(|row| row.sent == entry.version) {
+            return Step::Skip;
+        }
+        Step::Put(entry.clone())
+    }
+
+    /// A virtual host that the client gets before its route configuration is acknowledged, and
+    /// dropped.
+    fn is_reachable(&self, kind: ResourceType, name: &str) -> bool {
+        kind != ResourceType::VirtualHost
+            || route_config_of(name).is_some_and(|route_config| {
+                self.rows(ResourceType::RouteConfiguration)
+                    .contains(route_config)
+            })
+    }
+
+    /// Virtual hosts whose route configuration goes too are left to connections that still drain.
+    fn goes_with_route_config(&self, kind: ResourceType, name: &str) -> bool {
+        kind == ResourceType::VirtualHost
+            && route_config_of(name).is_some_and(|route_config| {
+                self.snapshot
+                    .get(ResourceType::RouteConfiguration, route_config)
+                    .is_none()
+            })
+    }
+
+    /// Notes that the batch is sent.
+    fn respond(&mut self, kind: ResourceType, batch: Batch, now: Instant) -> Response {
+        for entry in &batch.puts {
+            self.before_put(kind, entry);
+            self.subscriptions[kind]
+                .rows
+                .sent(&entry.name, &entry.version);
+        }
+        for name in &batch.removed {
+            self.forget(kind, name);
+        }
+        self.nonce += 1;
+        let nonce = self.nonce.to_string();
+        let subscription = &mut self.subscriptions[kind];
+        let resources = batch
+            .puts
+            .iter()
+            .map(|entry| (entry.name.clone(), entry.version.clone()))
+            .collect();
+        subscription.greet = false;
+        subscription.in_flight.push_back(InFlight {
+            nonce: nonce.clone(),
+            resources,
+            covers: subscription
+                .dirty
+                .is_empty()
+                .then_some(subscription.changed),
+            sent_at: now,
+        });
+        Response {
+            kind,
+            nonce,
+            generation: self.snapshot.generation,
+            resources: batch.puts,
+            removed: batch.removed,
+        }
+    }
+
+    /// The two exceptions from "nothing unchanged is sent again".
+    fn before_put(&mut self, kind: ResourceType, entry: &Entry) {
+        match kind {
+            // A cluster that changed is made anew, and waits for its endpoints.
+            ResourceType::Cluster => {
+                let endpoints = &mut self.subscriptions[ResourceType::Endpoints];
+                if endpoints.covers(&entry.name) {
+                    endpoints.mark(entry.name.clone(), true);
+                }
+            }
+            // A client that never had the route configuration has none of its virtual hosts.
+            ResourceType::RouteConfiguration => {
+                let row = self.rows(kind).get(&entry.name);
+                if row.is_none_or(|row| row.acked.is_none()) {
+                    self.fresh.insert(entry.name.clone());
+                    self.mark_virtual_hosts(&entry.name, true);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    const fn response_bytes(&self, kind: ResourceType) -> usize {
+        match kind {
+            // Each response has Envoy rebuild its table: as few as possible.
+            ResourceType::VirtualHost => self.limits.virtual_host_response_bytes,
+            _ => self.limits.response_bytes,
+        }
+    }
+}

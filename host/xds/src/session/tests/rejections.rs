@@ -1,0 +1,119 @@
+//! Rejected responses.
+
+use super::*;
+
+#[test]
+fn a_rejected_version_is_not_sent_again_but_the_next_is() {
+    let mut client = Client::connect(&[(Listener, "a=1")]);
+    client.subscribe(Listener, &[]);
+    assert_eq!(client.nack(Listener, 1, "bad a"), NOTHING);
+    assert_eq!(client.verdict(Listener, "a=1"), "bad a");
+    assert_eq!(client.after(Duration::from_secs(3_600)), NOTHING);
+    assert_eq!(client.publish(&[(Listener, "b=1")]), ["Listener b=1 #2"]);
+    client.ack(Listener, 2);
+    assert_eq!(client.publish(&[(Listener, "a=2")]), ["Listener a=2 #3"]);
+    client.ack(Listener, 3);
+    assert_eq!(client.verdict(Listener, "a=2"), "acked");
+}
+
+#[test]
+fn the_neighbours_of_a_named_culprit_are_sent_again() {
+    let mut client = Client::connect(&[(Cluster, "a=1"), (Cluster, "bad=1"), (Cluster, "c=1")]);
+    client.subscribe(Cluster, &[]);
+    let text = "Error adding/updating cluster(s) bad: no such thing";
+    assert_eq!(client.nack(Cluster, 1, text), ["Cluster a=1 c=1 #2"]);
+    assert_eq!(client.verdict(Cluster, "a=1"), "pending");
+    assert_eq!(client.ack(Cluster, 2), NOTHING);
+    assert_eq!(client.verdict(Cluster, "a=1"), "acked");
+    assert_eq!(client.verdict(Cluster, "bad=1"), text);
+}
+
+/// Answers as a client that refuses responses with a bad virtual host as a whole. Returns the
+/// number of responses.
+fn answer_all(client: &mut Client, mut sent: Vec<String>) -> usize {
+    let mut count = 0;
+    while let Some(response) = sent.pop() {
+        count += 1;
+        let nonce = response.rsplit_once('#').unwrap().1.parse().unwrap();
+        sent.extend(if response.contains("=bad") {
+            client.nack(VirtualHost, nonce, "refused")
+        } else {
+            client.ack(VirtualHost, nonce)
+        });
+    }
+    count
+}
+
+#[test]
+fn unnamed_culprits_are_found_by_halves_and_all_others_are_served() {
+    let mut client = Client::connect(&[(RouteConfiguration, "r=1")]);
+    client.subscribe(RouteConfiguration, &["r"]);
+    client.ack(RouteConfiguration, 1);
+    client.subscribe(VirtualHost, &[]);
+    let hosts: Vec<String> = (0..64)
+        .map(|host| {
+            let content = if [7, 40].contains(&host) {
+                "bad"
+            } else {
+                "good"
+            };
+            format!("r/{host}={content}")
+        })
+        .collect();
+    let changes: Vec<_> = hosts.iter().map(|host| (VirtualHost, &**host)).collect();
+    let sent = client.publish(&changes);
+    assert_eq!(sent.len(), 1);
+    let responses = answer_all(&mut client, sent);
+    assert!(responses <= 1 + 2 * 2 * 6, "{responses} responses");
+    for host in &hosts {
+        let expected = if host.ends_with("bad") {
+            "refused"
+        } else {
+            "acked"
+        };
+        assert_eq!(client.verdict(VirtualHost, host), expected, "{host}");
+    }
+    assert_eq!(client.after(Duration::from_secs(60)), NOTHING);
+}
+
+#[test]
+fn changes_go_on_while_a_culprit_is_searched() {
+    let mut client = Client::connect(&[(RouteConfiguration, "r=1")]);
+    client.subscribe(RouteConfiguration, &["r"]);
+    client.ack(RouteConfiguration, 1);
+    client.subscribe(VirtualHost, &[]);
+    client.publish(&[(VirtualHost, "r/a=bad"), (VirtualHost, "r/b=good")]);
+    client.publish(&[(VirtualHost, "r/c=good"), (VirtualHost, "r/a=better")]);
+    let sent = client.nack(VirtualHost, 2, "refused");
+    assert_eq!(sent, ["VirtualHost r/a=better r/c=good #3"]);
+    answer_all(&mut client, sent);
+    assert_eq!(client.verdict(VirtualHost, "r/a=better"), "acked");
+    assert_eq!(client.verdict(VirtualHost, "r/b=good"), "acked");
+}
+
+#[test]
+fn a_rejection_of_something_older_does_not_count() {
+    let mut client = Client::connect(&[(Cluster, "a=1")]);
+    client.subscribe(Cluster, &[]);
+    client.publish(&[(Cluster, "a=2")]);
+    client.after(Limits::default().stuck);
+    assert_eq!(client.nack(Cluster, 1, "bad"), NOTHING);
+    assert_eq!(client.verdict(Cluster, "a=2"), "pending");
+    client.ack(Cluster, 2);
+    assert_eq!(client.verdict(Cluster, "a=2"), "acked");
+}
+
+#[test]
+fn a_rejected_cluster_does_not_hold_back_routes() {
+    let mut client = Client::connect(&[(RouteConfiguration, "r=1"), (VirtualHost, "r/v=1")]);
+    client.subscribe(Cluster, &[]);
+    client.ack(Cluster, 1);
+    client.subscribe(RouteConfiguration, &["r"]);
+    client.subscribe(VirtualHost, &[]);
+    client.ack(VirtualHost, 3);
+    assert_eq!(
+        client.publish(&[(Cluster, "bad=1"), (VirtualHost, "r/v=2")]),
+        ["Cluster bad=1 #4"]
+    );
+    assert_eq!(client.nack(Cluster, 4, "refused"), ["VirtualHost r/v=2 #5"]);
+}

@@ -1,0 +1,157 @@
+//! VHDS: virtual hosts follow their route configuration.
+
+use super::*;
+
+const TWO_ROUTE_CONFIGS: [(ResourceType, &str); 5] = [
+    (RouteConfiguration, "a=1"),
+    (RouteConfiguration, "b=1"),
+    (VirtualHost, "a/x=1"),
+    (VirtualHost, "a/y=1"),
+    (VirtualHost, "b/x=1"),
+];
+
+/// A client that has route configuration `a` and its virtual hosts, acknowledged.
+fn with_a() -> Client {
+    let mut client = Client::connect(&TWO_ROUTE_CONFIGS);
+    client.subscribe(RouteConfiguration, &["a"]);
+    client.ack(RouteConfiguration, 1);
+    assert_eq!(
+        client.subscribe(VirtualHost, &[]),
+        ["VirtualHost a/x=1 a/y=1 #2"]
+    );
+    client.ack(VirtualHost, 2);
+    client
+}
+
+#[test]
+fn no_virtual_host_before_its_route_config() {
+    let mut client = Client::connect(&TWO_ROUTE_CONFIGS);
+    assert_eq!(client.subscribe(VirtualHost, &[]), NOTHING);
+    assert_eq!(client.publish(&[(VirtualHost, "a/x=2")]), NOTHING);
+    assert_eq!(
+        client.subscribe(RouteConfiguration, &["a"]),
+        ["RouteConfiguration a=1 #1", "VirtualHost a/x=2 a/y=1 #2"],
+        "back to back, without waiting for the acknowledgement"
+    );
+}
+
+#[test]
+fn one_request_of_virtual_hosts_serves_later_route_configs_too() {
+    let mut client = with_a();
+    assert_eq!(
+        client.subscribe(RouteConfiguration, &["b"]),
+        ["RouteConfiguration b=1 #3", "VirtualHost b/x=1 #4"]
+    );
+}
+
+#[test]
+fn a_change_of_one_virtual_host_sends_exactly_it() {
+    let mut client = with_a();
+    assert_eq!(
+        client.publish(&[(VirtualHost, "a/x=2"), (VirtualHost, "b/x=2")]),
+        ["VirtualHost a/x=2 #3"]
+    );
+    client.ack(VirtualHost, 3);
+    assert_eq!(
+        client.publish(&[(VirtualHost, "-a/y"), (VirtualHost, "a/z=1")]),
+        ["VirtualHost a/z=1 -a/y #4"]
+    );
+    client.ack(VirtualHost, 4);
+    assert_eq!(
+        client.publish(&[(RouteConfiguration, "a=2")]),
+        ["RouteConfiguration a=2 #5"],
+        "a changed route configuration keeps its virtual hosts"
+    );
+}
+
+#[test]
+fn a_route_config_subscribed_again_gets_all_its_virtual_hosts_again() {
+    let mut client = with_a();
+    client.unsubscribe(RouteConfiguration, &["a"]);
+    assert_eq!(client.publish(&[(VirtualHost, "a/x=2")]), NOTHING);
+    assert_eq!(
+        client.subscribe(RouteConfiguration, &["a"]),
+        ["RouteConfiguration a=1 #3", "VirtualHost a/x=2 a/y=1 #4"]
+    );
+}
+
+#[test]
+fn a_route_config_removed_and_put_again_gets_all_its_virtual_hosts_again() {
+    let mut client = with_a();
+    client.subscribe(Listener, &[]);
+    client.ack(Listener, 3);
+    assert_eq!(
+        client.publish(&[
+            (RouteConfiguration, "-a"),
+            (VirtualHost, "-a/x"),
+            (VirtualHost, "-a/y")
+        ]),
+        ["RouteConfiguration -a #4"],
+        "virtual hosts are left to what still drains"
+    );
+    client.ack(RouteConfiguration, 4);
+    assert_eq!(
+        client.publish(&[
+            (RouteConfiguration, "a=1"),
+            (VirtualHost, "a/x=1"),
+            (VirtualHost, "a/y=1")
+        ]),
+        ["RouteConfiguration a=1 #5", "VirtualHost a/x=1 a/y=1 #6"]
+    );
+}
+
+#[test]
+fn a_reconnecting_client_gets_differences_of_its_route_configs_only() {
+    for virtual_hosts_first in [false, true] {
+        let mut client = Client::connect(&TWO_ROUTE_CONFIGS);
+        client.publish(&[(VirtualHost, "-a/y"), (VirtualHost, "a/z=1")]);
+        let has = ["a/x=1", "a/y=1", "gone/x=1"];
+        let mut sent = Vec::new();
+        if virtual_hosts_first {
+            sent.extend(client.reconnect(VirtualHost, &[], &has));
+            client.ack(VirtualHost, 1);
+            sent.extend(client.reconnect(RouteConfiguration, &["a"], &["a=1"]));
+            assert_eq!(
+                sent,
+                ["VirtualHost -a/y -gone/x #1", "VirtualHost a/z=1 #2"]
+            );
+        } else {
+            sent.extend(client.reconnect(RouteConfiguration, &["a"], &["a=1"]));
+            sent.extend(client.reconnect(VirtualHost, &[], &has));
+            assert_eq!(sent, ["VirtualHost a/z=1 -a/y -gone/x #1"]);
+        }
+    }
+}
+
+#[test]
+fn a_route_config_that_a_reconnecting_client_does_not_bring_along_gets_all() {
+    for virtual_hosts_first in [false, true] {
+        let mut client = Client::connect(&TWO_ROUTE_CONFIGS);
+        let has = ["a/x=1", "a/y=1"];
+        let mut sent = Vec::new();
+        if virtual_hosts_first {
+            sent.extend(client.reconnect(VirtualHost, &[], &has));
+        }
+        sent.extend(client.subscribe(RouteConfiguration, &["a"]));
+        if !virtual_hosts_first {
+            sent.extend(client.reconnect(VirtualHost, &[], &has));
+        }
+        assert_eq!(
+            sent,
+            ["RouteConfiguration a=1 #1", "VirtualHost a/x=1 a/y=1 #2"]
+        );
+    }
+}
+
+#[test]
+fn a_route_config_that_was_never_accepted_gets_its_virtual_hosts_with_the_next_form() {
+    let mut client = Client::connect(&TWO_ROUTE_CONFIGS);
+    client.subscribe(RouteConfiguration, &["a"]);
+    client.subscribe(VirtualHost, &[]);
+    client.ack(VirtualHost, 2);
+    assert_eq!(client.nack(RouteConfiguration, 1, "bad"), NOTHING);
+    assert_eq!(
+        client.publish(&[(RouteConfiguration, "a=2")]),
+        ["RouteConfiguration a=2 #3", "VirtualHost a/x=1 a/y=1 #4"]
+    );
+}

@@ -1,0 +1,233 @@
+//! One immutable state of a group: what its clients should have.
+//!
+//! A publish makes the next snapshot, which shares all that did not change. A stream holds the
+//! snapshot that it saw last, and finds what is new by comparing the two: shared parts are skipped,
+//! so that costs what changed, and however slow a stream is, it never sees half of a publish.
+
+use crate::per_type::PerType;
+use crate::resource::route_config_of;
+use crate::{Change, Resource, ResourceType};
+use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
+use prost::bytes::Bytes;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// A resource of a snapshot.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub name: Arc<str>,
+    pub version: Arc<str>,
+    pub body: Bytes,
+}
+
+impl Entry {
+    /// About the bytes that it takes in a response: what surrounds name, version and body is the
+    /// type URL and a few tags and lengths.
+    pub fn wire_size(&self) -> usize {
+        const AROUND: usize = 96;
+        self.body.len() + self.name.len() + self.version.len() + AROUND
+    }
+}
+
+/// Versions are content hashes, so bodies need not be compared.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.version == other.version
+    }
+}
+
+impl Eq for Entry {}
+
+impl From<Resource> for Entry {
+    fn from(resource: Resource) -> Self {
+        Self {
+            name: resource.name.name.into(),
+            version: resource.version.into(),
+            body: resource.body,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot {
+    /// Counts publishes.
+    pub generation: u64,
+    /// Whether clients may be told anything yet.
+    pub ready: bool,
+    resources: PerType<OrdMap<Arc<str>, Arc<Entry>>>,
+}
+
+impl Snapshot {
+    /// A snapshot without resources.
+    pub fn empty(ready: bool) -> Self {
+        Self {
+            ready,
+            ..Self::default()
+        }
+    }
+
+    /// The resource, if it is there.
+    pub fn get(&self, kind: ResourceType, name: &str) -> Option<&Arc<Entry>> {
+        self.resources[kind].get(name)
+    }
+
+    /// Number of resources of a type.
+    pub fn len(&self, kind: ResourceType) -> usize {
+        self.resources[kind].len()
+    }
+
+    /// Whether nothing is there.
+    pub fn is_empty(&self) -> bool {
+        self.resources.iter().all(|(_, map)| map.is_empty())
+    }
+
+    /// All resources of a type, sorted by name.
+    pub fn all(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<Entry>> {
+        self.resources[kind].values()
+    }
+
+    /// The virtual hosts of a route configuration, sorted by name.
+    pub fn virtual_hosts<'a>(
+        &'a self,
+        route_config: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Entry>> {
+        let (from, to) = prefix(route_config);
+        self.resources[ResourceType::VirtualHost]
+            .range::<_, str>((Bound::Included(from.as_str()), Bound::Excluded(to.as_str())))
+            .map(|(_, entry)| entry)
+            .filter(move |entry| route_config_of(&entry.name) == Some(route_config))
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
+    /// Applies changes; false if everything was so already.
+    pub fn apply(&mut self, changes: Vec<Change>) -> bool {
+        let mut different = false;
+        for change in changes {
+            different |= match change {
+                Change::Put(resource) => self.put(resource),
+                Change::Remove(name) => self.resources[name.kind]
+                    .remove(name.name.as_str())
+                    .is_some(),
+            };
+        }
+        self.generation += u64::from(different);
+        different
+    }
+
+    /// Removes everything; false if there was nothing.
+    pub fn clear(&mut self) -> bool {
+        let different = !self.is_empty();
+        self.resources = PerType::default();
+        self.generation += u64::from(different);
+        different
+    }
+
+    fn put(&mut self, resource: Resource) -> bool {
+        let map = &mut self.resources[resource.name.kind];
+        let before = map.get(resource.name.name.as_str());
+        if before.is_some_and(|before| *before.version == *resource.version) {
+            return false;
+        }
+        let entry = Arc::new(Entry::from(resource));
+        map.insert(entry.name.clone(), entry);
+        true
+    }
+
+    /// Names of a type that are new, changed or gone in `next`, sorted.
+    pub fn changed_names(&self, next: &Self, kind: ResourceType) -> Vec<Arc<str>> {
+        self.resources[kind]
+            .diff(&next.resources[kind])
+            .map(|item| match item {
+                DiffItem::Add(name, _)
+                | DiffItem::Remove(name, _)
+                | DiffItem::Update { new: (name, _), .. } => name.clone(),
+            })
+            .collect()
+    }
+}
+
+/// Bounds (inclusive, exclusive) of the names that start with `<route config>/`: `0` is the
+/// character after `/`.
+pub(crate) fn prefix(route_config: &str) -> (String, String) {
+    (format!("{route_config}/"), format!("{route_config}0"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+    use crate::ResourceName;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn put(kind: ResourceType, name: &str, body: &str) -> Change {
+        Change::Put(Resource::new(kind, name, body.to_owned()))
+    }
+
+    #[test]
+    fn what_was_so_already_is_no_change() {
+        let mut snapshot = Snapshot::default();
+        assert!(snapshot.apply(vec![put(ResourceType::Cluster, "c", "1")]));
+        assert!(!snapshot.apply(vec![put(ResourceType::Cluster, "c", "1")]));
+        let gone = ResourceName::new(ResourceType::Cluster, "x");
+        assert!(!snapshot.apply(vec![Change::Remove(gone)]));
+        assert_eq!(snapshot.generation, 1);
+        assert!(snapshot.clear());
+        assert!(!snapshot.clear());
+    }
+
+    #[test]
+    fn virtual_hosts_of_a_route_config_are_its_own() {
+        let mut snapshot = Snapshot::default();
+        let names = ["a/x", "a/y", "a-b/x", "a/b/x", "ab/x", "a"];
+        snapshot.apply(
+            names
+                .iter()
+                .map(|name| put(ResourceType::VirtualHost, name, ""))
+                .collect(),
+        );
+        let found: Vec<_> = snapshot
+            .virtual_hosts("a")
+            .map(|entry| entry.name.to_string())
+            .collect();
+        assert_eq!(found, ["a/x", "a/y"]);
+    }
+
+    proptest! {
+        /// The comparison of two snapshots finds exactly what differs, whatever is shared.
+        #[test]
+        fn a_difference_is_complete(
+            start in proptest::collection::vec((0..400_u32, 0..3_u8), 0..400),
+            steps in proptest::collection::vec((0..400_u32, 0..4_u8), 0..60),
+        ) {
+            let change = |(name, body): (u32, u8)| {
+                let name = format!("c{name}");
+                if body == 3 {
+                    Change::Remove(ResourceName::new(ResourceType::Cluster, name))
+                } else {
+                    put(ResourceType::Cluster, &name, &body.to_string())
+                }
+            };
+            let mut before = Snapshot::default();
+            before.apply(start.into_iter().map(change).collect());
+            let mut after = before.clone();
+            after.apply(steps.into_iter().map(change).collect());
+
+            let plain = |snapshot: &Snapshot| -> BTreeMap<Arc<str>, Arc<str>> {
+                snapshot
+                    .all(ResourceType::Cluster)
+                    .map(|entry| (entry.name.clone(), entry.version.clone()))
+                    .collect()
+            };
+            let (old, new) = (plain(&before), plain(&after));
+            let mut expected: Vec<Arc<str>> = old.keys().chain(new.keys()).cloned().collect();
+            expected.sort();
+            expected.dedup();
+            expected.retain(|name| old.get(name) != new.get(name));
+            prop_assert_eq!(before.changed_names(&after, ResourceType::Cluster), expected);
+        }
+    }
+}
