@@ -228,9 +228,7 @@ impl Stream {
                 .ledger
                 .log_nack(&self.proxy, kind, culprit, text);
         }
-        if feedback.answered {
-            self.shared.ledger.changed();
-        }
+        self.shared.ledger.changed();
     }
 
     /// A type that is not served: there is nothing of it, and a client should not wait for it.
@@ -266,8 +264,8 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.shared.ledger.disconnect(&self.proxy);
         self.shared.metrics.stream_closed();
+        self.shared.ledger.disconnect(&self.proxy);
         tracing::info!(
             group = self.proxy.group,
             node = self.proxy.node,

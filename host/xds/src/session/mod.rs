@@ -106,10 +106,15 @@ impl Session {
     pub fn update(&mut self, next: Arc<Snapshot>) {
         let before = std::mem::replace(&mut self.snapshot, next);
         for kind in ResourceType::ALL {
-            if self.subscriptions[kind].opened {
-                for name in before.changed_names(&self.snapshot, kind) {
-                    self.subscriptions[kind].mark(name, false);
+            if !self.subscriptions[kind].opened {
+                continue;
+            }
+            for name in before.changed_names(&self.snapshot, kind) {
+                if kind == ResourceType::RouteConfiguration && before.get(kind, &name).is_none() {
+                    // It may come back without some of the virtual hosts that it went with.
+                    self.mark_virtual_hosts(&name, false);
                 }
+                self.subscriptions[kind].mark(name, false);
             }
         }
     }
@@ -124,14 +129,12 @@ impl Session {
             if self.may_put(kind, now) {
                 responses.extend(self.next_puts(kind, now));
             }
+            self.subscriptions[kind].settle();
         }
         for kind in order::REMOVALS {
             if self.subscriptions[kind].may_send(now, self.limits.stuck) {
                 responses.extend(self.next_removals(kind, now));
             }
-        }
-        for kind in ResourceType::ALL {
-            self.subscriptions[kind].settle();
         }
         self.synced |= self.is_in_sync(now);
         responses
@@ -196,7 +199,7 @@ impl Session {
                 .all(|kind| self.rows(kind).len() >= self.snapshot.len(kind))
     }
 
-    /// The client no longer has the resource.
+    /// The client wants to hear no more of the resource, and drops it.
     fn forget(&mut self, kind: ResourceType, name: &str) {
         self.subscriptions[kind].rows.remove(name);
         if kind == ResourceType::RouteConfiguration {

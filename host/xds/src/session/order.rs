@@ -13,6 +13,7 @@
 
 use super::{Session, subscription::Leaving};
 use crate::ResourceType;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -71,12 +72,17 @@ impl Session {
     }
 
     /// Has removals wait for what may refer to the removed.
-    pub(super) fn leave(&mut self, kind: ResourceType, names: Vec<Arc<str>>, now: Instant) {
+    pub(super) fn leave(&mut self, kind: ResourceType, names: BTreeSet<Arc<str>>, now: Instant) {
         let after = refer_to(kind)
             .iter()
             .map(|other| self.subscriptions[*other].changed.max(1))
             .collect();
-        self.subscriptions[kind].leaving.push_back(Leaving {
+        let leaving = &mut self.subscriptions[kind].leaving;
+        // What went, came back and goes again waits for what refers to it now.
+        for earlier in leaving.iter_mut() {
+            earlier.names.retain(|name| !names.contains(name));
+        }
+        leaving.push_back(Leaving {
             names,
             after,
             since: now,

@@ -26,8 +26,6 @@ pub(crate) struct Request {
 /// What a request said that others want to know.
 #[derive(Debug, Default)]
 pub(crate) struct Feedback {
-    /// It was the answer to a response.
-    pub answered: bool,
     /// It rejected a response.
     pub rejected: bool,
     /// Names and versions whose fault the rejection is, as far as that is known: of a response with
@@ -188,7 +186,6 @@ impl Session {
         let Some(response) = in_flight.remove(position) else {
             return;
         };
-        feedback.answered = true;
         if let Some(text) = error {
             feedback.rejected = true;
             feedback.culprits = self.on_rejection(kind, &response, &text);

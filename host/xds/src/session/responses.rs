@@ -5,6 +5,7 @@ use super::{Response, Session, order};
 use crate::ResourceType;
 use crate::resource::route_config_of;
 use crate::snapshot::Entry;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,8 +19,6 @@ enum Step {
     Remove,
     /// Say later that it is gone.
     Leave,
-    /// It is gone, and there is no need to say so.
-    Forget,
 }
 
 /// What a response is made of while it is collected.
@@ -27,7 +26,7 @@ enum Step {
 struct Batch {
     puts: Vec<Arc<Entry>>,
     removed: Vec<Arc<str>>,
-    leaving: Vec<Arc<str>>,
+    leaving: BTreeSet<Arc<str>>,
     bytes: usize,
 }
 
@@ -87,8 +86,9 @@ impl Session {
                     batch.bytes += name.len();
                     batch.removed.push(name);
                 }
-                Step::Leave => batch.leaving.push(name),
-                Step::Forget => self.forget(kind, &name),
+                Step::Leave => {
+                    batch.leaving.insert(name);
+                }
                 Step::Skip => {}
             }
         }
@@ -120,7 +120,7 @@ impl Session {
             return match row {
                 _ if force => Step::Remove,
                 None => Step::Skip,
-                Some(_) if self.goes_with_route_config(kind, name) => Step::Forget,
+                Some(_) if self.goes_with_route_config(kind, name) => Step::Skip,
                 Some(_) if order::refer_to(kind).is_empty() => Step::Remove,
                 Some(_) => Step::Leave,
             };
@@ -144,7 +144,9 @@ impl Session {
             })
     }
 
-    /// Virtual hosts whose route configuration goes too are left to connections that still drain.
+    /// Virtual hosts whose route configuration goes too are left to connections that still drain:
+    /// Envoy keeps both until its listener is gone. If the route configuration comes back first,
+    /// they are looked at again.
     fn goes_with_route_config(&self, kind: ResourceType, name: &str) -> bool {
         kind == ResourceType::VirtualHost
             && route_config_of(name).is_some_and(|route_config| {
@@ -163,7 +165,8 @@ impl Session {
                 .sent(&entry.name, &entry.version);
         }
         for name in &batch.removed {
-            self.forget(kind, name);
+            self.subscriptions[kind].rows.remove(name);
+            self.fresh.remove(name);
         }
         self.nonce += 1;
         let nonce = self.nonce.to_string();

@@ -22,7 +22,7 @@ pub(super) struct InFlight {
 /// Removals that wait for what may refer to the removed.
 #[derive(Debug)]
 pub(super) struct Leaving {
-    pub names: Vec<Arc<str>>,
+    pub names: BTreeSet<Arc<str>>,
     /// Marks of other types that must be done first, in the order of `order::refer_to`.
     pub after: Vec<u64>,
     pub since: Instant,

@@ -130,6 +130,16 @@ fn what_is_put_again_before_it_goes_stays() {
 }
 
 #[test]
+fn what_goes_again_waits_for_what_refers_to_it_now() {
+    let mut client = settled();
+    client.publish(&[(Cluster, "-c"), (VirtualHost, "r/v=2")]);
+    client.publish(&[(Cluster, "c=1"), (VirtualHost, "r/v=3")]);
+    client.publish(&[(Cluster, "-c"), (VirtualHost, "r/v=4")]);
+    assert_eq!(client.ack(VirtualHost, 6), ["VirtualHost r/v=4 #7"]);
+    assert_eq!(client.ack(VirtualHost, 7), ["Cluster -c #8"]);
+}
+
+#[test]
 fn a_secret_goes_after_its_listener() {
     let mut client = settled();
     client.publish(&[(Secret, "s=1")]);

@@ -101,6 +101,33 @@ fn a_route_config_removed_and_put_again_gets_all_its_virtual_hosts_again() {
 }
 
 #[test]
+fn a_virtual_host_that_does_not_come_back_with_its_route_config_is_removed() {
+    for told in [false, true] {
+        let mut client = with_a();
+        client.subscribe(Listener, &[]);
+        if told {
+            client.ack(Listener, 3);
+        }
+        let sent = client.publish(&[
+            (RouteConfiguration, "-a"),
+            (VirtualHost, "-a/x"),
+            (VirtualHost, "-a/y"),
+        ]);
+        assert_eq!(sent.len(), usize::from(told));
+        client.ack(RouteConfiguration, 4);
+        let sent = client.publish(&[(RouteConfiguration, "a=1"), (VirtualHost, "a/x=1")]);
+        if told {
+            assert_eq!(
+                sent,
+                ["RouteConfiguration a=1 #5", "VirtualHost a/x=1 -a/y #6"]
+            );
+        } else {
+            assert_eq!(sent, ["VirtualHost -a/y #4"], "nothing else has changed");
+        }
+    }
+}
+
+#[test]
 fn a_reconnecting_client_gets_differences_of_its_route_configs_only() {
     for virtual_hosts_first in [false, true] {
         let mut client = Client::connect(&TWO_ROUTE_CONFIGS);

