@@ -109,9 +109,13 @@ fn dns() -> cluster::cluster::CustomClusterType {
 
 fn protocol(h2c: bool) -> http::HttpProtocolOptions {
     let config = if h2c {
-        options::explicit_http_config::ProtocolConfig::Http2ProtocolOptions(Default::default())
+        options::explicit_http_config::ProtocolConfig::Http2ProtocolOptions(
+            core::Http2ProtocolOptions::default(),
+        )
     } else {
-        options::explicit_http_config::ProtocolConfig::HttpProtocolOptions(Default::default())
+        options::explicit_http_config::ProtocolConfig::HttpProtocolOptions(
+            core::Http1ProtocolOptions::default(),
+        )
     };
     http::HttpProtocolOptions {
         upstream_protocol_options: Some(options::UpstreamProtocolOptions::ExplicitHttpConfig(

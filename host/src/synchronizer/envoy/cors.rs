@@ -7,7 +7,8 @@ use super::wire::{boolean, exact, matches};
 use chiton_ir::policy::Cors;
 
 /// The policy. A preflight from an origin that is not allowed is answered too, without CORS
-/// headers, so that no backend is asked about origins behind the policy's back.
+/// headers, so that no backend is asked about origins behind the policy's back. Envoy's filter does
+/// nothing on routes that do not forward: redirects and fixed answers have no CORS headers.
 pub fn policy(cors: &Cors) -> CorsPolicy {
     CorsPolicy {
         allow_origin_string_match: cors.allow_origins.iter().map(|o| origin(o)).collect(),

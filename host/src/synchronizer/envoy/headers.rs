@@ -14,10 +14,10 @@ pub struct Native {
     pub remove: Vec<String>,
 }
 
-/// Changes of requests and of responses among filters, in order.
-pub fn native(filters: &[Filter]) -> (Native, Native) {
+/// Changes of requests and of responses among filters, in order: what is later wins.
+pub fn native<'a>(filters: impl IntoIterator<Item = &'a Vec<Filter>>) -> (Native, Native) {
     let (mut request, mut response) = (Native::default(), Native::default());
-    for filter in filters {
+    for filter in filters.into_iter().flatten() {
         match filter {
             Filter::RequestHeaders(change) => request.extend(change),
             Filter::ResponseHeaders(change) => response.extend(change),
@@ -28,10 +28,18 @@ pub fn native(filters: &[Filter]) -> (Native, Native) {
 }
 
 impl Native {
+    /// Envoy removes before it adds, so what an earlier change added is taken out here.
     fn extend(&mut self, change: &HeaderChange) {
+        for name in &change.remove {
+            self.add.retain(|added| {
+                added
+                    .header
+                    .as_ref()
+                    .is_none_or(|header| !header.key.eq_ignore_ascii_case(name))
+            });
+            self.remove.push(name.to_ascii_lowercase());
+        }
         self.add.extend(values(change));
-        self.remove
-            .extend(change.remove.iter().map(|name| name.to_ascii_lowercase()));
     }
 }
 
@@ -114,7 +122,7 @@ mod tests {
             add: vec![header("x-b", "b")],
             remove: vec!["X-Gone".into()],
         };
-        let (request, response) = native(&[Filter::RequestHeaders(change.clone())]);
+        let (request, response) = native([&vec![Filter::RequestHeaders(change.clone())]]);
         assert_eq!(response, Native::default());
         assert_eq!(request.remove, ["x-gone"]);
         let first = request.add[0].header.as_ref();
@@ -128,6 +136,17 @@ mod tests {
             request.add[1].append_action(),
             HeaderAppendAction::AppendIfExistsOrAdd
         );
+        let later = HeaderChange {
+            remove: vec!["X-B".into()],
+            ..HeaderChange::default()
+        };
+        let both = vec![
+            Filter::ResponseHeaders(change.clone()),
+            Filter::ResponseHeaders(later),
+        ];
+        let (_, response) = native([&both]);
+        assert_eq!(response.add.len(), 1);
+        assert_eq!(response.remove, ["x-gone", "x-b"]);
         assert_eq!(mutations(&change).len(), 3);
         assert!(matches!(
             mutations(&change)[0].action,

@@ -6,7 +6,8 @@
 //!   else `/public/..%2Fadmin` would be public here and private behind. Double slashes stay.
 //! - **Addresses** are those of the connection: it is appended to `x-forwarded-for`, and no hop
 //!   before is trusted, nor is any address internal, so that clients cannot set `x-envoy-…` headers
-//!   that change time limits and retries.
+//!   that change time limits and retries. (For a client on the loopback interface Envoy writes the
+//!   machine's own address.)
 //! - **Host**: a port is ignored when virtual hosts are chosen and stays in the header; a dot at the
 //!   end goes. `Server` is the backend's.
 //! - **Time**: request headers must arrive in 10 s; a stream silent for 5 minutes and a connection
@@ -117,7 +118,7 @@ fn connection_manager(model: &Listener, route_config: &str) -> listener::Filter 
         path_with_escaped_slashes_action:
             manager::PathWithEscapedSlashesAction::UnescapeAndRedirect.into(),
         use_remote_address: Some(boolean(true)),
-        internal_address_config: Some(manager::InternalAddressConfig::default()),
+        internal_address_config: Some(nobody_internal()),
         strip_trailing_host_dot: true,
         server_header_transformation: manager::ServerHeaderTransformation::PassThrough.into(),
         common_http_protocol_options: Some(core::HttpProtocolOptions {
@@ -146,6 +147,18 @@ fn connection_manager(model: &Listener, route_config: &str) -> listener::Filter 
     listener::Filter {
         name: "envoy.filters.network.http_connection_manager".into(),
         config_type: Some(listener::filter::ConfigType::TypedConfig(any(&manager))),
+    }
+}
+
+/// Which clients may set Envoy's own headers: none. No range at all would mean private networks, so
+/// this is one that no connection comes from.
+fn nobody_internal() -> manager::InternalAddressConfig {
+    manager::InternalAddressConfig {
+        unix_sockets: false,
+        cidr_ranges: vec![core::CidrRange {
+            address_prefix: "255.255.255.255".into(),
+            prefix_len: Some(number(32)),
+        }],
     }
 }
 

@@ -6,7 +6,7 @@ use super::pb::envoy::config::core::v3::{DataSource, data_source::Specifier};
 use super::pb::envoy::config::route::v3 as route;
 use super::rewrite::{PathRewrite, rewrite};
 use super::wire::{milliseconds, number, seconds, share};
-use crate::synchronizer::model::{RouteEntry, WeightedCluster};
+use crate::synchronizer::model::{Action, RouteEntry, WeightedCluster};
 use chiton_ir::route::{Filter, Rewrite, Timeouts};
 use route::route_action::{ClusterSpecifier, HostRewriteSpecifier, RequestMirrorPolicy};
 
@@ -44,7 +44,7 @@ pub fn forward(
     let mut action = route::RouteAction {
         cluster_not_found_response_code:
             route::route_action::ClusterNotFoundResponseCode::InternalServerError.into(),
-        cluster_specifier: Some(specifier(clusters, broken)),
+        cluster_specifier: Some(specifier(&entry.filters, clusters, broken)),
         host_rewrite_specifier: change
             .and_then(|change| change.hostname.clone())
             .map(HostRewriteSpecifier::HostRewriteLiteral),
@@ -105,10 +105,20 @@ fn mirror(cluster: &str, fraction: Option<(u32, u32)>) -> RequestMirrorPolicy {
     }
 }
 
-fn specifier(clusters: &[WeightedCluster], broken: u64) -> ClusterSpecifier {
-    if let ([only], 0) = (clusters, broken)
-        && only.filters.is_empty()
-    {
+/// Whether one of the backends has filters of its own. Envoy changes headers for a backend before
+/// it changes them for the route; the Gateway API has it the other way round. So with such filters
+/// the route's stand at each backend, in front of its own.
+pub fn filters_of_backends(action: &Action) -> bool {
+    matches!(action, Action::Forward { clusters, .. } if have_filters(clusters))
+}
+
+fn have_filters(clusters: &[WeightedCluster]) -> bool {
+    clusters.iter().any(|cluster| !cluster.filters.is_empty())
+}
+
+fn specifier(filters: &Vec<Filter>, clusters: &[WeightedCluster], broken: u64) -> ClusterSpecifier {
+    let own = have_filters(clusters);
+    if let ([only], 0, false) = (clusters, broken, own) {
         return ClusterSpecifier::Cluster(only.cluster.clone());
     }
     let total = clusters
@@ -123,7 +133,11 @@ fn specifier(clusters: &[WeightedCluster], broken: u64) -> ClusterSpecifier {
     let mut weighted: Vec<_> = clusters
         .iter()
         .map(|cluster| {
-            let (request, response) = headers::native(&cluster.filters);
+            let (request, response) = if own {
+                headers::native([filters, &cluster.filters])
+            } else {
+                Default::default()
+            };
             route::weighted_cluster::ClusterWeight {
                 name: cluster.cluster.clone(),
                 weight: Some(scaled(cluster.weight.into())),
@@ -162,7 +176,7 @@ mod tests {
     }
 
     fn weights(clusters: &[WeightedCluster], broken: u64) -> Vec<(String, u32)> {
-        match specifier(clusters, broken) {
+        match specifier(&Vec::new(), clusters, broken) {
             ClusterSpecifier::WeightedClusters(weighted) => weighted
                 .clusters
                 .into_iter()

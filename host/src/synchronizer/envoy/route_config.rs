@@ -21,9 +21,6 @@ pub fn route_config(config: &RouteConfig) -> Resource {
         }),
         // `Host: a.example:8080` means a.example; backends see the header as it came.
         ignore_port_in_host_matching: true,
-        // Filters of a rule come before those of one of its backends, so what the backend's set
-        // stays.
-        most_specific_header_mutations_wins: true,
         // A cluster may come later than a route that names it.
         validate_clusters: Some(boolean(false)),
         max_direct_response_body_size_bytes: Some(number(

@@ -121,11 +121,12 @@ fn present(name: &str) -> route::HeaderMatcher {
 }
 
 /// A header that chooses between sandbox and production. Without the header a request is for
-/// production: an inverted match takes it too.
+/// production; an inverted match takes it only if what is missing counts as empty.
 fn environment(entry: &RouteEntry) -> Option<route::HeaderMatcher> {
     let (name, value, wanted) = entry.environment.as_ref()?;
     Some(route::HeaderMatcher {
         invert_match: !wanted,
+        treat_missing_header_as_empty: !wanted,
         ..header_is(&name.to_ascii_lowercase(), value)
     })
 }

@@ -7,12 +7,12 @@ use super::effects::{Place, bucket, per_filter, switched_off};
 use super::headers;
 use super::pb::envoy::config::route::v3 as route;
 use super::redirect::redirects;
-use super::route_action::{forward, respond};
+use super::route_action::{filters_of_backends, forward, respond};
 use super::route_match::{names_a_port, preflight_match, route_match};
 use super::wire::{AnyMap, append_map, append_message, resource};
-use crate::synchronizer::model::{Action, RouteEntry, VirtualHost};
+use crate::synchronizer::model::{Action, Effects, RouteEntry, VirtualHost};
 use chiton_ir::policy::{Effect, Respond};
-use chiton_ir::route::Filter;
+use chiton_ir::route::{Filter, Match, Timeouts};
 use chiton_xds::{Resource, ResourceType};
 use prost::Message;
 use route::route::Action as RouteAction;
@@ -52,7 +52,7 @@ pub fn inert_virtual_host(route_config: &str) -> Resource {
         hostname: INERT_HOSTNAME.to_owned(),
         listener_port: 0,
         tls: false,
-        effects: Default::default(),
+        effects: Effects::new(),
         routes: Vec::new(),
     })
 }
@@ -67,20 +67,31 @@ fn routes(host: &VirtualHost) -> Vec<Vec<u8>> {
     if let Some(answer) = host.effects.get("respond").and_then(fixed) {
         let everything = RouteEntry {
             name: format!("{}/respond", host.hostname),
-            prefix: String::new(),
-            environment: None,
-            matches: chiton_ir::route::Match::default(),
-            filters: Vec::new(),
-            mirrors: Vec::new(),
-            action: Action::Redirect,
-            timeouts: chiton_ir::route::Timeouts::default(),
-            effects: Default::default(),
-            without: Vec::new(),
+            ..nowhere()
         };
         let action = respond(answer.status, &answer.body);
         routes.push(encode(host, &everything, route_match(&everything), action));
     }
     routes
+}
+
+/// An entry that takes everything to nowhere.
+fn nowhere() -> RouteEntry {
+    RouteEntry {
+        name: String::new(),
+        prefix: String::new(),
+        environment: None,
+        matches: Match::default(),
+        filters: Vec::new(),
+        mirrors: Vec::new(),
+        action: Action::Forward {
+            clusters: Vec::new(),
+            broken: 1,
+        },
+        timeouts: Timeouts::default(),
+        effects: Effects::new(),
+        without: Vec::new(),
+    }
 }
 
 /// One entry is mostly one route; see [`super::redirect`] and [`preflights`].
@@ -102,8 +113,8 @@ fn routes_of(host: &VirtualHost, entry: &RouteEntry) -> Vec<Vec<u8>> {
         (None, Action::Redirect) => routes.extend(redirecting(host, entry, matched)),
     }
     if preflights(host, entry) {
-        // The CORS filter answers; the action is for what it leaves.
-        let action = respond(204, "");
+        // The CORS filter answers, but only on routes that forward; nothing is left to forward.
+        let action = forward(&nowhere(), &[], 1);
         routes.push(encode(host, entry, preflight_match(entry), action));
     }
     routes
@@ -171,7 +182,11 @@ fn encode(
     matched: route::RouteMatch,
     action: RouteAction,
 ) -> Vec<u8> {
-    let (request, response) = headers::native(&entry.filters);
+    let (request, response) = if filters_of_backends(&entry.action) {
+        Default::default()
+    } else {
+        headers::native([&entry.filters])
+    };
     // A limit of the virtual host's is found by the bucket's name on each of its routes.
     let limit = entry.effects.get("rateLimit").or_else(|| {
         let wide = host.effects.get("rateLimit")?;
