@@ -38,7 +38,7 @@ impl ChangeFeed {
         std::mem::take(&mut *self.lock())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<Told>> {
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<Told>> {
         // A panic cannot leave a set half changed.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }

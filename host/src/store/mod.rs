@@ -7,6 +7,8 @@
 mod feed;
 mod object;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub use feed::ChangeFeed;
 pub use object::{Key, Object, Origin};

@@ -35,11 +35,14 @@ impl Snapshot {
         namespace: Option<&'a str>,
         selector: &'a LabelSelector,
     ) -> impl Iterator<Item = &'a Arc<Object>> {
+        // Keys of a kind are in order of namespace and name, so a namespace is a range of them.
+        let first = Key::new(&kind.group, &kind.kind, namespace.unwrap_or_default(), "");
         self.kinds
             .get(kind)
             .into_iter()
-            .flat_map(|objects| objects.values())
-            .filter(move |object| {
+            .flat_map(move |objects| objects.range(first.clone()..))
+            .map(|(_, object)| object)
+            .take_while(move |object| {
                 namespace.is_none_or(|namespace| object.key.namespace == namespace)
             })
             .filter(move |object| selector.matches(&object.labels))

@@ -1,1 +1,5 @@
-//! To be written.
+//! Where input objects come from.
+//!
+//! [`files`] reads a folder of manifests and follows it.
+
+pub mod files;

@@ -1,0 +1,414 @@
+//! The folder tree as it stands, and how it gets from one state to the next.
+//!
+//! A plain state machine: [`Tree::refresh`] is given what to look at and the time, reads what
+//! changed, and returns the changes for the store. Nothing here waits.
+
+use super::claims::{Claim, Claims};
+use super::object::{Contents, contents};
+use super::problem::Problem;
+use super::scan::{Found, Scan, Stamp};
+use super::wake::{Touch, Wake};
+use super::{DELETE_GRACE, MAX_FILE_BYTES, REPORT_AFTER, SETTLE, WRITING_LIMIT, parse};
+use crate::store::{Change, Key, Object};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Looks through the tree in one go, if links keep changing under it.
+const MAX_LOOKS: usize = 5;
+
+/// What is known of one file.
+#[derive(Debug, Default)]
+struct FileState {
+    /// State of the file when it was last read.
+    stamp: Option<Stamp>,
+    /// What it held when it was last good.
+    good: Contents,
+    /// Objects that it no longer holds, and since when.
+    leaving: BTreeMap<Key, (Arc<Object>, Instant)>,
+    /// Why its newest content is not used, and when that is to be reported.
+    unusable: Option<(Problem, Instant)>,
+    /// Since when it is gone.
+    missing: Option<Instant>,
+}
+
+impl FileState {
+    fn claims(&self) -> Vec<Claim> {
+        let missing = self.missing.is_some();
+        let held = self.good.objects.iter().map(|object| Claim {
+            object: object.clone(),
+            leaving: missing,
+        });
+        let leaving = self.leaving.values().map(|(object, _)| Claim {
+            object: object.clone(),
+            leaving: true,
+        });
+        held.chain(leaving).collect()
+    }
+
+    /// The file holds this now. Objects that are not in it any more get their grace.
+    fn take(&mut self, new: Contents, now: Instant) {
+        for object in std::mem::take(&mut self.good).objects {
+            self.leaving.insert(object.key.clone(), (object, now));
+        }
+        for object in &new.objects {
+            self.leaving.remove(&object.key);
+        }
+        self.good = new;
+        self.unusable = None;
+    }
+
+    /// Its newest content cannot be used. A fault that follows another is reported with it.
+    fn refuse(&mut self, problem: Problem, report_at: Instant) {
+        let report_at = self
+            .unusable
+            .as_ref()
+            .map_or(report_at, |(_, earlier)| *earlier);
+        self.unusable = Some((problem, report_at));
+    }
+
+    /// When, after `now`, something about the file changes by itself.
+    fn deadline(&self, now: Instant) -> Option<Instant> {
+        let missing = self.missing.map(|since| since + DELETE_GRACE);
+        let leaving = self
+            .leaving
+            .values()
+            .map(|(_, since)| *since + DELETE_GRACE);
+        let report = self.unusable.as_ref().map(|(_, at)| *at);
+        leaving
+            .chain(missing)
+            .chain(report)
+            .filter(|at| *at > now)
+            .min()
+    }
+}
+
+/// The tree.
+#[derive(Debug)]
+pub struct Tree {
+    root: PathBuf,
+    files: BTreeMap<PathBuf, FileState>,
+    /// Files by their path without links.
+    by_real: BTreeMap<PathBuf, Found>,
+    /// Files that somebody is writing, by real path, and until when they are left alone.
+    writing: BTreeMap<PathBuf, Instant>,
+    /// Files of which something changes by itself, and when.
+    timed: BTreeMap<PathBuf, Instant>,
+    folders: BTreeSet<PathBuf>,
+    blocked: Vec<Problem>,
+    /// Problems of files, by path; those without are not there.
+    problems: BTreeMap<PathBuf, Vec<Problem>>,
+    claims: Claims,
+    loaded: bool,
+}
+
+impl Tree {
+    /// A tree that has not been looked at.
+    pub fn new(root: PathBuf) -> Self {
+        Self {
+            root,
+            files: BTreeMap::new(),
+            by_real: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            timed: BTreeMap::new(),
+            folders: BTreeSet::new(),
+            blocked: Vec::new(),
+            problems: BTreeMap::new(),
+            claims: Claims::default(),
+            loaded: false,
+        }
+    }
+
+    /// Looks at what the wake says and at what is due by now. Returns what changed, to be committed
+    /// at once.
+    pub fn refresh(&mut self, wake: &Wake, now: Instant) -> Vec<Change> {
+        let forced = self.note_writers(wake, now);
+        let unknown = wake
+            .files
+            .keys()
+            .any(|real| !self.by_real.contains_key(real));
+        if wake.all || unknown {
+            self.look_through(&forced, now);
+        } else {
+            self.look_at(&forced, now);
+        }
+        self.expire(now);
+        self.loaded = true;
+        self.claims.settle()
+    }
+
+    /// When [`Tree::refresh`] has something to do though nothing was told.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.writing
+            .values()
+            .chain(self.timed.values())
+            .min()
+            .copied()
+    }
+
+    /// Folders whose changes matter, without links.
+    pub fn folders(&self) -> &BTreeSet<PathBuf> {
+        &self.folders
+    }
+
+    /// Every object that stands, sorted by key.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.claims.served()
+    }
+
+    /// Everything that is wrong, sorted by path and line.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut all: Vec<Problem> = self
+            .problems
+            .values()
+            .flatten()
+            .chain(&self.blocked)
+            .chain(self.claims.duplicates())
+            .cloned()
+            .collect();
+        all.sort();
+        all
+    }
+
+    /// Who is writing what. Returns the files to read whatever their stamp says.
+    fn note_writers(&mut self, wake: &Wake, now: Instant) -> BTreeSet<PathBuf> {
+        let mut forced = BTreeSet::new();
+        for (real, touch) in &wake.files {
+            match touch {
+                Touch::Writing => {
+                    self.writing.insert(real.clone(), now + WRITING_LIMIT);
+                }
+                Touch::Done => {
+                    self.writing.remove(real);
+                    forced.insert(real.clone());
+                }
+            }
+        }
+        self.writing.retain(|real, until| {
+            let over = *until <= now;
+            if over {
+                forced.insert(real.clone());
+            }
+            !over
+        });
+        forced
+    }
+
+    /// Looks at known files.
+    fn look_at(&mut self, forced: &BTreeSet<PathBuf>, now: Instant) {
+        for real in forced {
+            let Some(found) = self.by_real.get(real).cloned() else {
+                continue;
+            };
+            self.visit(&found, true, now);
+        }
+    }
+
+    /// Looks at the whole tree, until links point to the same places before and after.
+    fn look_through(&mut self, forced: &BTreeSet<PathBuf>, now: Instant) {
+        for _ in 0..MAX_LOOKS {
+            let scan = Scan::of(&self.root);
+            for found in scan.files.values() {
+                self.visit(found, forced.contains(&found.real), now);
+            }
+            self.note_missing(&scan, now);
+            let current = scan.links_are_current();
+            self.by_real = scan
+                .files
+                .into_values()
+                .map(|found| (found.real.clone(), found))
+                .collect();
+            self.folders = scan.folders;
+            self.blocked = scan.blocked;
+            if current {
+                break;
+            }
+        }
+        let known = &self.by_real;
+        self.writing.retain(|real, _| known.contains_key(real));
+    }
+
+    fn note_missing(&mut self, scan: &Scan, now: Instant) {
+        let missing: Vec<PathBuf> = self
+            .files
+            .iter()
+            .filter(|(path, state)| state.missing.is_none() && !scan.files.contains_key(*path))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in missing {
+            let unknown = scan
+                .blocked
+                .iter()
+                .any(|problem| path.starts_with(&problem.path));
+            if !unknown {
+                self.miss(&path, now);
+            }
+        }
+    }
+
+    fn miss(&mut self, path: &Path, now: Instant) {
+        if let Some(state) = self.files.get_mut(path) {
+            state.missing.get_or_insert(now);
+            self.publish(path, now);
+        }
+    }
+
+    /// Reads a file if it may have changed and nobody is writing it.
+    fn visit(&mut self, found: &Found, forced: bool, now: Instant) {
+        let state = self.files.entry(found.path.clone()).or_default();
+        let back = state.missing.take().is_some();
+        let changed = forced || state.stamp != Some(found.stamp);
+        if changed && !self.is_being_written(found, forced, now) {
+            self.read(found, now);
+            self.publish(&found.path, now);
+        } else if back {
+            self.publish(&found.path, now);
+        }
+    }
+
+    /// A file that changed this moment, without having been closed as far as is known, may be half
+    /// written. The first look cannot know, and takes what is there.
+    fn is_being_written(&mut self, found: &Found, forced: bool, now: Instant) -> bool {
+        if self.writing.contains_key(&found.real) {
+            return true;
+        }
+        let unsettled = self.loaded && !forced && found.stamp.is_younger_than(SETTLE);
+        if unsettled {
+            self.writing.insert(found.real.clone(), now + SETTLE);
+        }
+        unsettled
+    }
+
+    fn read(&mut self, found: &Found, now: Instant) {
+        // The first look has nothing to wait for.
+        let report_at = if self.loaded { now + REPORT_AFTER } else { now };
+        let Some(state) = self.files.get_mut(&found.path) else {
+            return;
+        };
+        match read_file(&found.real) {
+            Ok((bytes, stamp)) => {
+                state.stamp = Some(stamp);
+                match usable(&found.path, &bytes, state) {
+                    Ok(new) => state.take(new, now),
+                    Err(problem) => state.refuse(*problem, report_at),
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                state.stamp = None;
+                state.missing = Some(now);
+            }
+            Err(error) => {
+                state.stamp = Some(found.stamp);
+                let problem = Problem::new(
+                    &found.path,
+                    format!("cannot be read: {error}"),
+                    advice(state, "make it readable"),
+                );
+                state.refuse(problem, report_at);
+            }
+        }
+    }
+
+    /// Makes claims and problems of a file current.
+    fn publish(&mut self, path: &Path, now: Instant) {
+        let Some(state) = self.files.get(path) else {
+            return;
+        };
+        self.claims.set(path, state.claims());
+        let mut problems = state.good.problems.clone();
+        if let Some((problem, report_at)) = &state.unusable
+            && *report_at <= now
+        {
+            problems.push(problem.clone());
+        }
+        if problems.is_empty() {
+            self.problems.remove(path);
+        } else {
+            self.problems.insert(path.to_owned(), problems);
+        }
+        match state.deadline(now) {
+            Some(deadline) => self.timed.insert(path.to_owned(), deadline),
+            None => self.timed.remove(path),
+        };
+    }
+
+    /// Applies what is due: deletions whose grace is over, faults that last.
+    fn expire(&mut self, now: Instant) {
+        let due: Vec<PathBuf> = self
+            .timed
+            .iter()
+            .filter(|(_, at)| **at <= now)
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in due {
+            let Some(state) = self.files.get_mut(&path) else {
+                continue;
+            };
+            if state
+                .missing
+                .is_some_and(|since| since + DELETE_GRACE <= now)
+            {
+                self.files.remove(&path);
+                self.problems.remove(&path);
+                self.timed.remove(&path);
+                self.claims.set(&path, Vec::new());
+                continue;
+            }
+            state
+                .leaving
+                .retain(|_, (_, since)| *since + DELETE_GRACE > now);
+            self.publish(&path, now);
+        }
+    }
+}
+
+/// The file's bytes and its stamp, of the same moment.
+fn read_file(real: &Path) -> std::io::Result<(Vec<u8>, Stamp)> {
+    let file = File::open(real)?;
+    let stamp = Stamp::of(&file.metadata()?);
+    let mut bytes = Vec::new();
+    // One byte more than allowed, so that a file that is too large is seen to be.
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok((bytes, stamp))
+}
+
+/// What the file holds, or why it cannot be used.
+fn usable(path: &Path, bytes: &[u8], state: &FileState) -> Result<Contents, Box<Problem>> {
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(Box::new(Problem::new(
+            path,
+            format!("is larger than {} MiB", MAX_FILE_BYTES / 1024 / 1024),
+            advice(state, "split it"),
+        )));
+    }
+    if bytes.iter().all(u8::is_ascii_whitespace) && !state.good.objects.is_empty() {
+        return Err(Box::new(Problem::new(
+            path,
+            "is empty",
+            "its last good objects are kept; delete the file to remove them",
+        )));
+    }
+    let documents = parse::documents(path, bytes).map_err(|fault| {
+        let problem = Problem::new(
+            path,
+            format!("does not parse: {}", fault.reason),
+            advice(state, "correct it"),
+        );
+        Box::new(match fault.line {
+            Some(line) => problem.at(line),
+            None => problem,
+        })
+    })?;
+    Ok(contents(path, documents))
+}
+
+fn advice(state: &FileState, advice: &str) -> String {
+    if state.good.objects.is_empty() {
+        format!("{advice}; nothing of it is used")
+    } else {
+        format!("{advice}; its last good objects are kept")
+    }
+}
