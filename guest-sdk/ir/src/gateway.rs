@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 /// What a gateway reconciler returns for a Gateway of a class that this control plane serves.
 ///
-/// A Gateway of somebody else's class has no document, and no condition either.
+/// A Gateway of somebody else's class has no document, and no condition either. One of ours that is
+/// refused as a whole has a document without listeners, so that its routes can be told.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Gateway {
@@ -30,7 +31,8 @@ pub struct Listener {
     pub hostname: Option<String>,
     /// TCP port, 1 to 65535.
     pub port: u16,
-    /// What is spoken there.
+    /// What is spoken there. Without meaning for a listener of another protocol, which is not
+    /// accepted and takes no kind of route.
     pub protocol: Protocol,
     /// Certificates; present for, and only for, [`Protocol::Https`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
