@@ -12,15 +12,15 @@ pub fn of(base_path: &str, version: &str, is_default: bool) -> Result<Vec<String
     http::path(base_path).map_err(|message| format!("spec.basePath: {message}"))?;
     element(version).map_err(|message| format!("spec.version: {message}"))?;
     let base = base_path.trim_end_matches('/');
-    let bare = base
+    let unversioned = base
         .strip_suffix(version)
         .and_then(|rest| rest.strip_suffix('/'));
-    let mut prefixes = match bare {
+    let mut prefixes = match unversioned {
         Some(_) => vec![base.to_owned()],
         None => vec![format!("{base}/{version}")],
     };
     if is_default {
-        prefixes.push(bare.unwrap_or(base).to_owned());
+        prefixes.push(unversioned.unwrap_or(base).to_owned());
     }
     Ok(prefixes)
 }

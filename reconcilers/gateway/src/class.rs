@@ -2,7 +2,7 @@
 
 use chiton_guest::ir::condition::words;
 use chiton_guest::ir::identity::names;
-use chiton_guest::{Condition, Context, Error, Object, ObjectRef, Output, Raw};
+use chiton_guest::{Condition, Context, Object, ObjectRef, Output, Raw};
 use gateway_api::apis::standard::gatewayclasses::GatewayClassSpec;
 use serde::Deserialize;
 
@@ -52,13 +52,13 @@ pub enum Class {
 }
 
 /// Reads the class of a Gateway.
-pub fn read(name: &str, cx: &mut Context) -> Result<Class, Error> {
+pub fn read(name: &str, cx: &mut Context) -> Class {
     let object = ObjectRef::new(names::GATEWAY_GROUP, "GatewayClass", "", name);
-    Ok(match cx.get::<Outline>(&object) {
+    match cx.get::<Outline>(&object) {
         Ok(Some(class)) if class.spec.controller_name != names::CONTROLLER => Class::Foreign,
         Ok(Some(class)) if class.spec.parameters_ref.is_some() => Class::Refused,
         Ok(Some(_)) => Class::Accepted,
         // A class that says of no controller whose it is belongs to nobody.
         Ok(None) | Err(_) => Class::Foreign,
-    })
+    }
 }

@@ -35,7 +35,7 @@ struct OutlineSpec {
 /// The document and conditions of a Gateway of ours; nothing for another.
 pub fn reconcile(object: &Raw, cx: &mut Context) -> Result<Output, Error> {
     let class = match object.lenient::<Outline>() {
-        Some(outline) => class::read(&outline.spec.gateway_class_name, cx)?,
+        Some(outline) => class::read(&outline.spec.gateway_class_name, cx),
         None => Class::Accepted,
     };
     if class == Class::Foreign {
@@ -54,7 +54,7 @@ pub fn reconcile(object: &Raw, cx: &mut Context) -> Result<Output, Error> {
         ));
     }
     if let Err(condition) = check(&spec) {
-        return refused(condition);
+        return refused(*condition);
     }
     accepted(&object.reference.namespace, &spec)
 }
@@ -142,27 +142,27 @@ fn admits_listener_sets(spec: &GatewaySpec) -> bool {
 }
 
 /// What makes a Gateway invalid as a whole.
-fn check(spec: &GatewaySpec) -> Result<(), Condition> {
+fn check(spec: &GatewaySpec) -> Result<(), Box<Condition>> {
     if spec
         .infrastructure
         .as_ref()
         .is_some_and(|all| all.parameters_ref.is_some())
     {
-        return Err(Condition::fails(
+        return Err(Box::new(Condition::fails(
             words::ACCEPTED,
             INVALID_PARAMETERS,
             "spec.infrastructure.parametersRef: this controller takes no parameters: remove it",
-        ));
+        )));
     }
     // To ignore it would let in clients without a certificate.
     if spec.tls.is_some() {
-        return Err(Condition::fails(
+        return Err(Box::new(Condition::fails(
             words::ACCEPTED,
             words::UNSUPPORTED_VALUE,
             "spec.tls: certificates of clients and for backends are not supported: remove it",
-        ));
+        )));
     }
-    listeners(&spec.listeners).map_err(invalid)
+    listeners(&spec.listeners).map_err(|message| Box::new(invalid(message)))
 }
 
 fn listeners(listeners: &[GatewayListeners]) -> Result<(), String> {

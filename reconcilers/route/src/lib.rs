@@ -22,6 +22,7 @@ mod matches;
 mod parents;
 mod rules;
 mod timeouts;
+mod urls;
 
 use chiton_guest::ir::identity::names;
 use chiton_guest::ir::route;
@@ -73,7 +74,7 @@ fn accepted(
     }
     output.document(&route::Route {
         parents: ours,
-        rules: rules.rules,
+        rules: rules.served,
     })
 }
 

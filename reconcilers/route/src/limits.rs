@@ -34,18 +34,21 @@ struct OutlineSpec {
 }
 
 /// The route's spec, if it is well-formed as a whole; else the condition that says why not.
-pub fn decode(object: &Raw) -> Result<HttpRouteSpec, Condition> {
+pub fn decode(object: &Raw) -> Result<HttpRouteSpec, Box<Condition>> {
     if let Some(outline) = object.lenient::<Outline>() {
         let rules = outline.spec.rules.map_or(0, |rules| rules.len());
         at_most("spec.rules", rules, MAX_RULES).map_err(refuse)?;
     }
-    let spec = object.decode::<Object<HttpRouteSpec>>()?.spec;
+    let spec = object
+        .decode::<Object<HttpRouteSpec>>()
+        .map_err(Box::new)?
+        .spec;
     check(&spec).map_err(refuse)?;
     Ok(spec)
 }
 
-fn refuse(message: String) -> Condition {
-    Condition::fails(words::ACCEPTED, words::INVALID, message)
+fn refuse(message: String) -> Box<Condition> {
+    Box::new(Condition::fails(words::ACCEPTED, words::INVALID, message))
 }
 
 fn check(spec: &HttpRouteSpec) -> Result<(), String> {

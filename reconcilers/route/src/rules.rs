@@ -8,6 +8,7 @@ use chiton_guest::ir::condition::words;
 use chiton_guest::ir::route::Rule;
 use chiton_guest::{Condition, ConditionStatus, Scope};
 use gateway_api::apis::standard::httproutes::HttpRouteRules as SpecRule;
+use std::fmt::Write;
 
 /// Mistakes that one message names.
 const MAX_NAMED: usize = 8;
@@ -16,7 +17,7 @@ const MAX_NAMED: usize = 8;
 #[derive(Debug, Default)]
 pub struct Rules {
     /// Rules for the document: valid ones, and invalid ones of which a match is known.
-    pub rules: Vec<Rule>,
+    pub served: Vec<Rule>,
     /// Mistakes, in the order of the rules.
     faults: Vec<Fault>,
     /// Whether a rule is valid.
@@ -40,7 +41,7 @@ pub fn convert(mut specs: Vec<SpecRule>, namespace: &str) -> Rules {
         rules.some_valid |= faults.0.is_empty();
         // A rule of which no match is known takes no request.
         if !rule.matches.is_empty() {
-            rules.rules.push(rule);
+            rules.served.push(rule);
         }
         rules.faults.append(&mut faults.0);
     }
@@ -147,7 +148,7 @@ impl Rules {
         let mut text = named.join("; ");
         let more = self.faults.len().saturating_sub(MAX_NAMED);
         if more > 0 {
-            text.push_str(&format!("; and {more} more"));
+            let _ = write!(text, "; and {more} more");
         }
         text
     }

@@ -108,9 +108,10 @@ fn repetition(repetition: &Repetition, repeated: u64) -> Result<u64, String> {
         return Err("two repetition operators in a row: put the first in a group".into());
     }
     let (times, extra) = match &repetition.op.kind {
-        RepetitionKind::Range(RepetitionRange::Exactly(n)) => (*n, 0),
         RepetitionKind::Range(RepetitionRange::AtLeast(n)) => (*n, 1),
-        RepetitionKind::Range(RepetitionRange::Bounded(_, n)) => (*n, 0),
+        RepetitionKind::Range(RepetitionRange::Exactly(n) | RepetitionRange::Bounded(_, n)) => {
+            (*n, 0)
+        }
         _ => (1, 0),
     };
     let product = repeated.saturating_mul(u64::from(times.max(1)));

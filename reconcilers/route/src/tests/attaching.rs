@@ -37,19 +37,16 @@ fn hostnames_are_what_both_mean() {
             &world,
             json!({"parentRefs": [{"name": "g"}], "hostnames": route_has}),
         );
-        match expected {
-            Some(names) => {
-                assert_eq!(
-                    attached(&run),
-                    [format!("l: {names}")],
-                    "{own:?} {route_has:?}"
-                );
-                assert_eq!(said(&run, "g", "Accepted").0, "Accepted");
-            }
-            None => {
-                assert_eq!(attached(&run), Vec::<String>::new());
-                assert_eq!(said(&run, "g", "Accepted").0, "NoMatchingListenerHostname");
-            }
+        if let Some(names) = expected {
+            assert_eq!(
+                attached(&run),
+                [format!("l: {names}")],
+                "{own:?} {route_has:?}"
+            );
+            assert_eq!(said(&run, "g", "Accepted").0, "Accepted");
+        } else {
+            assert_eq!(attached(&run), Vec::<String>::new());
+            assert_eq!(said(&run, "g", "Accepted").0, "NoMatchingListenerHostname");
         }
         assert_eq!(said(&run, "g", "ResolvedRefs").0, "ResolvedRefs");
     }
