@@ -5,6 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a route reconciler returns.
+///
+/// A route of which every rule is invalid is not accepted, as its conditions say, and does not count
+/// among a listener's routes; its rules are here all the same, so that the requests that they match
+/// get 500 and do not fall to a wider route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Route {
