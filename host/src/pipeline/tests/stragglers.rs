@@ -108,6 +108,7 @@ fn a_module_that_hangs_does_not_take_all_threads() {
     for n in 0..10 {
         rig.put(&format!("Gateway/slow{n}"), json!({"value": "slow"}));
     }
+    rig.run();
     rig.put("Policy/p", json!({"type": "policy", "value": "quick"}));
     rig.run();
     assert!(rig.document("Policy/p").contains("quick"));

@@ -82,6 +82,18 @@ fn a_version_that_fails_keeps_the_old_version_s_outputs() {
 }
 
 #[test]
+fn a_policy_that_changes_its_type_does_not_keep_the_other_module_s_output() {
+    let mut modules = Fake::all();
+    modules.push(Fake::new(Role::Policy).named("broken").broken().live());
+    let mut rig = Rig::with(modules);
+    rig.put("Policy/p", json!({"type": "policy"}));
+    rig.run();
+    rig.put("Policy/p", json!({"type": "broken"}));
+    rig.run();
+    assert_eq!(rig.document("Policy/p"), "");
+}
+
+#[test]
 fn a_trial_reports_and_changes_nothing() {
     let mut rig = Rig::new();
     rig.put("Policy/a", json!({"type": "policy"}))
