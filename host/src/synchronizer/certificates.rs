@@ -28,10 +28,13 @@ pub const INVALID_CERTIFICATE: &str = "InvalidCertificateRef";
 const ENTRY_CERTIFICATE: &str = "tls.crt";
 const ENTRY_KEY: &str = "tls.key";
 
+/// A certificate with its key, or why the Secret holds none.
+type Verdict = Result<Arc<TlsSecret>, String>;
+
 /// Verdicts by Secret, so that a change of a Gateway does not check every key pair again.
 #[derive(Debug, Default)]
 pub struct Certificates {
-    checked: BTreeMap<Key, (Arc<Object>, Result<Arc<TlsSecret>, String>)>,
+    checked: BTreeMap<Key, (Arc<Object>, Verdict)>,
 }
 
 impl Certificates {
@@ -65,7 +68,7 @@ impl Certificates {
             .map_err(|why| Refusal::new(INVALID_CERTIFICATE, format!("{to}: {why}")))
     }
 
-    fn check(&mut self, key: &Key, object: &Arc<Object>) -> Result<Arc<TlsSecret>, String> {
+    fn check(&mut self, key: &Key, object: &Arc<Object>) -> Verdict {
         match self.checked.get(key) {
             Some((before, verdict)) if Arc::ptr_eq(before, object) => verdict.clone(),
             _ => {

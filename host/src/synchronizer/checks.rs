@@ -7,13 +7,10 @@ use super::envoy::checks;
 use super::model::{Action, RouteEntry};
 use chiton_ir::policy::Effect;
 
-/// An entry that can be sent.
-///
-/// # Errors
-/// What can be sent in its place, if anything, and what was wrong.
-pub fn sound(entry: RouteEntry) -> Result<RouteEntry, (Option<RouteEntry>, String)> {
+/// What can be sent of an entry, if anything, and what was wrong with the rest.
+pub fn sound(entry: RouteEntry) -> (Option<RouteEntry>, Option<String>) {
     let Err(fault) = checks::entry(&entry) else {
-        return Ok(entry);
+        return (Some(entry), None);
     };
     let broken = RouteEntry {
         filters: Vec::new(),
@@ -26,8 +23,11 @@ pub fn sound(entry: RouteEntry) -> Result<RouteEntry, (Option<RouteEntry>, Strin
         ..entry
     };
     match checks::entry(&broken) {
-        Ok(()) => Err((Some(broken), format!("{fault}; it is answered with 500"))),
-        Err(_) => Err((None, format!("{fault}; it is left out"))),
+        Ok(()) => (
+            Some(broken),
+            Some(format!("{fault}; it is answered with 500")),
+        ),
+        Err(_) => (None, Some(format!("{fault}; it is left out"))),
     }
 }
 

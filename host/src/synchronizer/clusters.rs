@@ -13,7 +13,7 @@ pub type Uses = BTreeMap<(Arc<str>, String), Source>;
 #[derive(Debug, Default)]
 pub struct Clusters {
     of_route: BTreeMap<Key, Uses>,
-    clusters: BTreeMap<String, Cluster>,
+    by_name: BTreeMap<String, Cluster>,
     by_object: BTreeMap<Key, BTreeSet<String>>,
 }
 
@@ -50,27 +50,24 @@ impl Clusters {
             .entry(source.object().clone())
             .or_default()
             .insert(name.clone());
-        let cluster = self
-            .clusters
-            .entry(name.clone())
-            .or_insert_with(|| Cluster {
-                source: source.clone(),
-                users: BTreeMap::new(),
-            });
+        let cluster = self.by_name.entry(name.clone()).or_insert_with(|| Cluster {
+            source: source.clone(),
+            users: BTreeMap::new(),
+        });
         let users = cluster.users.entry(fleet.clone()).or_default();
         users.insert(route.clone());
         users.len() == 1
     }
 
     fn release(&mut self, route: &Key, (fleet, name): &(Arc<str>, String)) -> bool {
-        let Some(cluster) = self.clusters.get_mut(name) else {
+        let Some(cluster) = self.by_name.get_mut(name) else {
             return false;
         };
         followed::remove(&mut cluster.users, fleet, route);
         let unused = !cluster.users.contains_key(fleet);
         if cluster.users.is_empty() {
             let object = cluster.source.object().clone();
-            self.clusters.remove(name);
+            self.by_name.remove(name);
             followed::remove(&mut self.by_object, &object, name);
         }
         unused
@@ -84,12 +81,12 @@ impl Clusters {
     /// What a cluster is made from.
     #[must_use]
     pub fn source(&self, name: &str) -> Option<&Source> {
-        self.clusters.get(name).map(|cluster| &cluster.source)
+        self.by_name.get(name).map(|cluster| &cluster.source)
     }
 
     /// Fleets in which a cluster is used.
     pub fn fleets(&self, name: &str) -> impl Iterator<Item = &Arc<str>> {
-        self.clusters
+        self.by_name
             .get(name)
             .into_iter()
             .flat_map(|cluster| cluster.users.keys())
@@ -98,7 +95,7 @@ impl Clusters {
     /// Whether a cluster is used in a fleet.
     #[must_use]
     pub fn is_used(&self, (fleet, name): &(Arc<str>, String)) -> bool {
-        self.clusters
+        self.by_name
             .get(name)
             .is_some_and(|cluster| cluster.users.contains_key(fleet))
     }

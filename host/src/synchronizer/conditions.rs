@@ -2,6 +2,7 @@
 
 pub use chiton_ir::condition::words::{ACCEPTED, CONFLICTED, INVALID, RESOLVED_REFS};
 use chiton_ir::{Condition, ConditionStatus};
+use std::collections::BTreeSet;
 
 /// Condition of a route whose rules are in part invalid (GEP-1364).
 pub const PARTIALLY_INVALID: &str = "PartiallyInvalid";
@@ -21,18 +22,32 @@ pub fn warns(r#type: &str, reason: &str, message: impl Into<String>) -> Conditio
 
 /// Joins sentences, each once, the first few only.
 pub fn join<S: AsRef<str>>(sentences: impl IntoIterator<Item = S>) -> String {
-    let mut all: Vec<String> = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut text = String::new();
     for sentence in sentences {
         let sentence = sentence.as_ref();
-        if !all.iter().any(|known| known == sentence) {
-            all.push(sentence.to_owned());
+        if !seen.insert(sentence.to_owned()) || seen.len() > MAX_SENTENCES {
+            continue;
         }
+        if !text.is_empty() {
+            text.push_str("; ");
+        }
+        text.push_str(sentence);
     }
-    let more = all.len().saturating_sub(MAX_SENTENCES);
-    all.truncate(MAX_SENTENCES);
-    let mut text = all.join("; ");
-    if more > 0 {
-        text.push_str(&format!("; and {more} more"));
+    match seen.len().saturating_sub(MAX_SENTENCES) {
+        0 => text,
+        more => format!("{text}; and {more} more"),
     }
-    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_sentences_are_written() {
+        assert_eq!(join(["a", "b", "a"]), "a; b");
+        let many: Vec<_> = (0..20).map(|index| index.to_string()).collect();
+        assert_eq!(join(&many), "0; 1; 2; 3; 4; 5; 6; 7; and 12 more");
+    }
 }

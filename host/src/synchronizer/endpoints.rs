@@ -49,8 +49,8 @@ struct Conditions {
 struct Port {
     #[serde(default)]
     name: Option<String>,
-    #[serde(default)]
-    port: Option<u16>,
+    #[serde(default, rename = "port")]
+    number: Option<u16>,
     #[serde(default)]
     protocol: Option<String>,
 }
@@ -116,7 +116,7 @@ impl Slice {
             .flatten()
             .filter(|port| port.name.as_deref().unwrap_or_default() == port_name)
             .filter(|port| port.protocol.as_deref().unwrap_or("TCP") == "TCP")
-            .filter_map(|port| port.port.filter(|number| *number > 0))
+            .filter_map(|port| port.number.filter(|number| *number > 0))
             .collect();
         for endpoint in self.endpoints.iter().flatten() {
             // Unset means unknown, which is to be taken for ready (EndpointConditions).

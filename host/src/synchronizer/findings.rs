@@ -280,14 +280,13 @@ impl Synchronizer {
     ) {
         let mut missing = Vec::new();
         for target in &policy.targets {
-            match self.find_target(key, target, world) {
-                Err(why) => missing.push((target, why)),
-                Ok(()) => {
-                    let object = Key::from(&target.object);
-                    if self.gateways.contains_key(&object) {
-                        ancestors.insert(object);
-                    }
-                }
+            if let Err(why) = self.find_target(key, target, world) {
+                missing.push((target, why));
+                continue;
+            }
+            let object = Key::from(&target.object);
+            if self.gateways.contains_key(&object) {
+                ancestors.insert(object);
             }
         }
         if !missing.is_empty() && missing.len() == policy.targets.len() {

@@ -45,20 +45,16 @@ pub struct References {
 
 impl References {
     /// Replaces what a follower looked at.
-    pub fn set(&mut self, follower: &Follower, followed: BTreeSet<Followed>) {
-        let before = if followed.is_empty() {
+    pub fn set(&mut self, follower: &Follower, seen: BTreeSet<Followed>) {
+        let before = if seen.is_empty() {
             self.forward.remove(follower)
         } else {
-            self.forward.insert(follower.clone(), followed.clone())
+            self.forward.insert(follower.clone(), seen.clone())
         };
-        for gone in before
-            .iter()
-            .flatten()
-            .filter(|old| !followed.contains(old))
-        {
+        for gone in before.iter().flatten().filter(|old| !seen.contains(old)) {
             remove(&mut self.reverse, gone, follower);
         }
-        for new in followed {
+        for new in seen {
             self.reverse
                 .entry(new)
                 .or_default()

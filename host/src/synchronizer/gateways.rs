@@ -40,12 +40,12 @@ impl Synchronizer {
                 inputs: &world.inputs,
                 grants: &self.grants,
             };
-            let (prepared, followed) = document
+            let (policy, followed) = document
                 .map(|policy| preparer.prepare(&key, &policy))
                 .unzip();
             self.references
                 .set(&Follower::Policy(key.clone()), followed.unwrap_or_default());
-            for target in self.policies.set(&key, prepared) {
+            for target in self.policies.set(&key, policy) {
                 self.mark_target(&target, dirty);
             }
             dirty.findings.insert(key);
@@ -282,12 +282,16 @@ impl Synchronizer {
         }
         let changed = dirty.wide.remove(id).unwrap_or_default();
         let everywhere = moved || (!changed.is_empty() && (!uniform || changed.contains(RESPOND)));
-        let hosts: Vec<_> = self
-            .hosts_of(id)
-            .filter(|host| everywhere || self.has_own(host, &changed))
-            .cloned()
-            .collect();
-        dirty.hosts.extend(hosts);
+        if everywhere {
+            dirty.hosts.extend(self.hosts_of(id).cloned());
+        } else if !changed.is_empty() {
+            let own = self
+                .own_effects
+                .range(id.host("")..)
+                .take_while(|host| host.route_config == *id)
+                .filter(|host| self.has_own(host, &changed));
+            dirty.hosts.extend(own.cloned());
+        }
     }
 
     fn has_own(&self, host: &HostId, names: &BTreeSet<&'static str>) -> bool {

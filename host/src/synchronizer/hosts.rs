@@ -70,6 +70,11 @@ impl Synchronizer {
                 self.published.remove(fleet, id.resource());
             }
             let old = std::mem::replace(&mut host.limits, limits.clone());
+            if host.own.is_empty() {
+                self.own_effects.remove(&id);
+            } else {
+                self.own_effects.insert(id.clone());
+            }
             self.set_limits(&id.route_config, Some(&id), &old, limits, dirty);
             let touched = self.outcomes.set(&Arena::Host(id.clone()), outcome);
             dirty.findings.extend(touched);
@@ -195,8 +200,8 @@ impl Synchronizer {
         }
         Assembled {
             host: VirtualHost {
-                routes,
                 effects,
+                routes,
                 ..empty(id, site)
             },
             own: own_names,

@@ -5,6 +5,7 @@
 //! here depends on routes.
 
 use super::certificates::{Certificates, INVALID_CERTIFICATE};
+use super::claims::{self, Claim, Conflict, Place};
 use super::followed::Followed;
 use super::grants::Grants;
 use super::hostnames::{covers, is_within, specificity};
@@ -12,15 +13,11 @@ use super::ids::{Age, ListenerId, RouteConfigId};
 use super::model::{self, ListenerKind, TlsChain, TlsSecret};
 use super::{Options, conditions};
 use crate::store::{Key, Snapshot};
-use chiton_ir::check;
-use chiton_ir::gateway::{Gateway, Listener, Protocol};
+use chiton_ir::gateway::{Gateway, Protocol};
 use chiton_ir::{Condition, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-
-/// First port that an unprivileged process may bind.
-const FIRST_FREE_PORT: u16 = 1024;
 
 /// Everything that a fleet listens on.
 #[derive(Clone, Debug, Default)]
@@ -97,20 +94,6 @@ pub struct Layouter<'a> {
     pub certificates: &'a mut Certificates,
 }
 
-/// A wish for an address and port.
-struct Claim<'a> {
-    id: ListenerId,
-    listener: &'a Listener,
-}
-
-/// An address and port, and how its resources' names end.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    address: IpAddr,
-    port: u16,
-    suffix: String,
-}
-
 impl Layouter<'_> {
     /// Lays out the Gateways of the fleet.
     pub fn lay_out(&mut self, mut tenants: Vec<Tenant<'_>>) -> Layout {
@@ -121,7 +104,10 @@ impl Layouter<'_> {
             self.claim(tenant, &mut claims, &mut layout);
         }
         for (place, claims) in claims {
-            let claims = arbitrate(claims, &mut layout);
+            let (claims, lost) = claims::arbitrate(claims);
+            for (loser, conflict) in lost {
+                refuse(&mut layout, &loser, conflict);
+            }
             match claims.first().map(|claim| claim.listener.protocol) {
                 Some(Protocol::Http) => self.serve_http(&place, &claims, &mut layout),
                 Some(Protocol::Https) => self.serve_https(&place, &claims, &mut layout),
@@ -145,7 +131,7 @@ impl Layouter<'_> {
                 gateway: gateway.clone(),
                 section: listener.name.as_str().into(),
             };
-            if let Err(why) = sound(listener) {
+            if let Err(why) = claims::sound(listener) {
                 let fault = Condition::fails(conditions::ACCEPTED, conditions::INVALID, why);
                 note(layout, gateway, fault.at(section(&id)));
                 continue;
@@ -156,7 +142,7 @@ impl Layouter<'_> {
             for (address, suffix) in &addresses {
                 let place = Place {
                     address: *address,
-                    port: bound_port(listener.port, self.options.low_port_offset),
+                    port: claims::bound_port(listener.port, self.options.low_port_offset),
                     suffix: suffix.clone(),
                 };
                 let id = id.clone();
@@ -349,75 +335,15 @@ impl Layouter<'_> {
     }
 }
 
-/// What a reconciler should not have let through.
-fn sound(listener: &Listener) -> Result<(), String> {
-    check::section_name(&listener.name).map_err(|why| format!("the listener's name {why}"))?;
-    if let Some(hostname) = &listener.hostname {
-        check::hostname::check(hostname).map_err(|why| format!("the hostname {why}"))?;
+/// Notes that a listener lost to another one.
+fn refuse(layout: &mut Layout, loser: &ListenerId, conflict: Conflict) {
+    let Conflict { reason, message } = conflict;
+    if reason != claims::PORT_UNAVAILABLE {
+        let condition = conditions::warns(conditions::CONFLICTED, reason, message.clone());
+        note(layout, &loser.gateway, condition.at(section(loser)));
     }
-    if listener.port == 0 {
-        return Err("port 0 is no port".into());
-    }
-    Ok(())
-}
-
-/// The port to bind for a listener's port.
-fn bound_port(port: u16, offset: u16) -> u16 {
-    if port < FIRST_FREE_PORT {
-        port.checked_add(offset).unwrap_or(port)
-    } else {
-        port
-    }
-}
-
-/// Leaves the claims that can be served together. They come oldest first.
-fn arbitrate<'a>(claims: Vec<Claim<'a>>, layout: &mut Layout) -> Vec<Claim<'a>> {
-    let mut served: Vec<Claim<'a>> = Vec::new();
-    for claim in claims {
-        let lost = served.first().and_then(|first| {
-            if first.listener.port != claim.listener.port {
-                return Some((first, "PortUnavailable"));
-            }
-            if first.listener.protocol != claim.listener.protocol {
-                return Some((first, "ProtocolConflict"));
-            }
-            let hostname = &claim.listener.hostname;
-            let same = |other: &&Claim<'_>| other.listener.hostname == *hostname;
-            Some((served.iter().find(same)?, "HostnameConflict"))
-        });
-        match lost {
-            None => served.push(claim),
-            Some((winner, reason)) => {
-                let (winner, port) = (winner.id.clone(), winner.listener.port);
-                refuse(layout, &claim.id, reason, &winner, port);
-            }
-        }
-    }
-    served
-}
-
-fn refuse(
-    layout: &mut Layout,
-    loser: &ListenerId,
-    reason: &'static str,
-    winner: &ListenerId,
-    port: u16,
-) {
-    let what = match reason {
-        "ProtocolConflict" => format!("port {port} is used with another protocol"),
-        "HostnameConflict" => format!("the same hostname on port {port} is used"),
-        _ => format!("its port is mapped to the one that port {port} is mapped to, which is used"),
-    };
-    let message = format!("{what} by {winner}, which comes first; the listener is not served");
-    let conflicted = Condition {
-        status: chiton_ir::ConditionStatus::True,
-        ..Condition::fails(conditions::CONFLICTED, reason, message.clone())
-    };
-    let refused = Condition::fails(conditions::ACCEPTED, reason, message);
-    if reason != "PortUnavailable" {
-        note(layout, &loser.gateway, conflicted.at(section(loser)));
-    }
-    note(layout, &loser.gateway, refused.at(section(loser)));
+    let condition = Condition::fails(conditions::ACCEPTED, reason, message);
+    note(layout, &loser.gateway, condition.at(section(loser)));
 }
 
 fn bind(layout: &mut Layout, listener: &ListenerId, id: &RouteConfigId) {

@@ -24,6 +24,7 @@ mod apis;
 mod backends;
 mod certificates;
 mod checks;
+mod claims;
 mod clusters;
 mod conditions;
 mod decode;
@@ -122,6 +123,9 @@ pub struct Synchronizer {
     /// Routes by the listeners that accepted them.
     attached: BTreeMap<ListenerId, BTreeSet<Key>>,
     hosts: BTreeMap<HostId, hosts::Host>,
+    /// Virtual hosts whose routes have effects of their own: a change of wide effects may reach
+    /// them.
+    own_effects: BTreeSet<HostId>,
     clusters: clusters::Clusters,
     outcomes: outcomes::Outcomes,
     published: publish::Published,
@@ -147,6 +151,7 @@ impl Synchronizer {
             routes: BTreeMap::new(),
             attached: BTreeMap::new(),
             hosts: BTreeMap::new(),
+            own_effects: BTreeSet::new(),
             clusters: clusters::Clusters::default(),
             outcomes: outcomes::Outcomes::default(),
             published: publish::Published::default(),

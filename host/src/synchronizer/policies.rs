@@ -50,6 +50,9 @@ impl Attached {
     }
 }
 
+/// Keys that an effect lets in.
+type Keys = Arc<Vec<Credential>>;
+
 /// A policy, prepared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {
@@ -58,7 +61,7 @@ pub struct Prepared {
     /// Its targets.
     pub targets: BTreeSet<Target>,
     /// Its effects, of which the first of a name and strength counts.
-    effects: Vec<(Strength, Arc<Effect>, Option<Arc<Vec<Credential>>>)>,
+    effects: Vec<(Strength, Arc<Effect>, Option<Keys>)>,
     /// What is wrong with it.
     pub conditions: Vec<Condition>,
 }
@@ -134,7 +137,7 @@ impl Preparer<'_> {
         settings: &ApiKey,
         followed: &mut BTreeSet<Followed>,
         refusals: &mut Vec<Refusal>,
-    ) -> Option<Arc<Vec<Credential>>> {
+    ) -> Option<Keys> {
         let mut by_key = BTreeMap::new();
         let mut complete = true;
         for secret in &settings.secrets {

@@ -106,14 +106,11 @@ impl Planner<'_> {
                     };
                     let required = usize::from(mount.sandbox && mount.header.is_some());
                     let rank = Rank::new(&mount.prefix, matches, required, age.clone(), position);
-                    match super::checks::sound(entry) {
-                        Ok(entry) => plan.add(rank, entry, key, rule, mount),
-                        Err((entry, fault)) => {
-                            plan.faults.push(format!("rule {index}: {fault}"));
-                            if let Some(entry) = entry {
-                                plan.add(rank, entry, key, rule, mount);
-                            }
-                        }
+                    let (entry, fault) = super::checks::sound(entry);
+                    plan.faults
+                        .extend(fault.map(|fault| format!("rule {index}: {fault}")));
+                    if let Some(entry) = entry {
+                        plan.add(rank, entry, key, rule, mount);
                     }
                 }
                 if plan.entries.len() > before {
@@ -149,7 +146,13 @@ impl Planner<'_> {
         } else {
             self.forward(route, index, &rule.backends, used, plan)
         };
-        let mirrors = self.mirrors(route, &rule.filters, used, plan);
+        let mut mirrored = BTreeMap::new();
+        let mut mirrors = self.mirrors(route, &rule.filters, &mut mirrored, plan);
+        if matches!(action, Action::Forward { .. }) {
+            used.append(&mut mirrored);
+        } else {
+            mirrors.clear(); // Only what is forwarded can be mirrored.
+        }
         let mut filters = rule.filters.clone();
         filters.retain(|filter| !matches!(filter, Filter::Mirror(_)));
         Resolved {

@@ -1,18 +1,19 @@
 //! APIs: prefixes, environments, conflicts.
 
 use super::lab::*;
+use super::make::*;
 use chiton_ir::api::{Api, SandboxHeader};
 use chiton_ir::{ObjectRef, Scope};
 use chiton_xds::ResourceType;
 
-fn httproute(name: &str) -> Option<ObjectRef> {
-    Some(ObjectRef::new(GATEWAY, "HTTPRoute", "default", name))
+fn httproute(name: &str) -> ObjectRef {
+    ObjectRef::new(GATEWAY, "HTTPRoute", "default", name)
 }
 
 fn api(prefixes: &[&str], production: &str) -> Api {
     Api {
         prefixes: prefixes.iter().map(|it| (*it).to_owned()).collect(),
-        production: httproute(production),
+        production: Some(httproute(production)),
         ..Api::default()
     }
 }
@@ -65,7 +66,7 @@ fn a_route_of_an_api_is_served_under_its_prefixes_only() {
 fn a_header_tells_sandbox_from_production() {
     let mut lab = lab();
     let composed = Api {
-        sandbox: httproute("q"),
+        sandbox: Some(httproute("q")),
         sandbox_header: Some(SandboxHeader {
             name: "x-env".into(),
             value: "sandbox".into(),

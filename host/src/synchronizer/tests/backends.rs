@@ -1,6 +1,7 @@
 //! References to backends, clusters and endpoints.
 
 use super::lab::*;
+use super::make::*;
 use crate::synchronizer::model::Action;
 use chiton_ir::route::{BackendTarget, Rule};
 use chiton_ir::{ObjectRef, Scope};

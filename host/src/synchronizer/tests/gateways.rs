@@ -1,6 +1,7 @@
 //! Gateways: names, conflicts, certificates.
 
 use super::lab::*;
+use super::make::*;
 use crate::store::Key;
 use crate::synchronizer::Options;
 use chiton_ir::Scope;

@@ -2,6 +2,7 @@
 //! comparison is in [`Lab::step`].
 
 use super::lab::*;
+use super::make::*;
 use crate::store::Key;
 use chiton_ir::ObjectRef;
 use chiton_ir::api::Api;
@@ -206,7 +207,7 @@ impl Lab {
 
     fn take_service(&mut self, name: u8, kind: u8) {
         let mut service = named("v1", "Service", pick(&NAMES, name / 2));
-        if name % 2 == 0 {
+        if name.is_multiple_of(2) {
             service["metadata"]["namespace"] = "other".into();
         }
         service["spec"] = match kind % 3 {

@@ -6,5 +6,6 @@ mod backends;
 mod gateways;
 mod histories;
 mod lab;
+mod make;
 mod policies;
 mod routes;

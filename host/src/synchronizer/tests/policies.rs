@@ -1,6 +1,7 @@
 //! Policies: where effects go, who wins, and how little a change touches.
 
 use super::lab::*;
+use super::make::*;
 use crate::store::Key;
 use crate::synchronizer::model::Action;
 use chiton_ir::policy::{ApiKey, Effect, KeySource, RateLimit};

@@ -1,6 +1,7 @@
 //! Routes: placing, precedence, locality.
 
 use super::lab::*;
+use super::make::*;
 use crate::synchronizer::model::Action;
 use chiton_ir::Scope;
 use chiton_ir::route::{Match, PathMatch, Rule};
