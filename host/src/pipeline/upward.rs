@@ -6,7 +6,7 @@
 
 use super::channel::Event;
 use super::output::{Outputs, Reconciled};
-use crate::store::{Diff, Key};
+use crate::store::{Diff, Difference, Key};
 use chiton_ir::identity::names::{CHITON_GROUP, DISCOVERY_GROUP, GATEWAY_GROUP};
 use chiton_ir::{api, route};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// Results before the epoch of the objects whose results it changed.
 pub(super) type Changed = BTreeMap<Key, Option<Arc<Reconciled>>>;
 
-/// Kinds whose objects no reconciler owns and that the synchronizer follows.
+/// Kinds whose objects the synchronizer reads itself. Of an API it reads which routes it names, also
+/// where the API is invalid and its result stays what it was.
 const FOLLOWED: &[(&str, &str)] = &[
     ("", "Service"),
     ("", "Secret"),
@@ -23,6 +24,7 @@ const FOLLOWED: &[(&str, &str)] = &[
     (DISCOVERY_GROUP, "EndpointSlice"),
     (CHITON_GROUP, "Backend"),
     (GATEWAY_GROUP, "ReferenceGrant"),
+    (CHITON_GROUP, "API"),
 ];
 
 /// Which APIs are served through which routes.
@@ -56,7 +58,7 @@ impl Upward {
         }
         for change in &diff.objects {
             let key = &change.key;
-            if FOLLOWED.iter().any(|(group, kind)| key.is(group, kind))
+            if (FOLLOWED.iter().any(|(group, kind)| key.is(group, kind)) || aged(change))
                 && let Some(event) = event(change.before.is_some(), change.after.is_some())
             {
                 events.entry(key.clone()).or_insert(event);
@@ -130,6 +132,15 @@ impl Upward {
                 }
             }
         }
+    }
+}
+
+/// Whether an object was made anew between two epochs: its age decides conflicts, also where its
+/// result is what it was.
+fn aged(change: &Difference) -> bool {
+    match (&change.before, &change.after) {
+        (Some(before), Some(after)) => before.created != after.created,
+        _ => false,
     }
 }
 
