@@ -4,8 +4,32 @@
 //! (`:authority`, `:path`, …), and a value with CR, LF or NUL. Single names and values are checked
 //! by [`chiton_ir::check::http`], where the host draws the same line.
 
+use crate::Error;
 use chiton_ir::check::http::{header_value, modifiable_header};
+use chiton_ir::policy::Effect;
 use chiton_ir::route::{Header, HeaderChange};
+
+/// The effect that sets one request header, checked.
+pub fn set_request_header(name: &str, value: &str) -> Result<Effect, Error> {
+    set(name, value).map(Effect::RequestHeaders)
+}
+
+/// The effect that sets one response header, checked.
+pub fn set_response_header(name: &str, value: &str) -> Result<Effect, Error> {
+    set(name, value).map(Effect::ResponseHeaders)
+}
+
+fn set(name: &str, value: &str) -> Result<HeaderChange, Error> {
+    let change = HeaderChange {
+        set: vec![Header {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        }],
+        ..HeaderChange::default()
+    };
+    check_change(&change).map_err(|problem| Error::invalid(format!("header {name}: {problem}")))?;
+    Ok(change)
+}
 
 /// Checks all of a change: names, values, and that no name stands twice in one part (names are
 /// compared without case). The error has the path in the change: `set[0].name: may not be …`.
@@ -44,7 +68,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
 
-    fn set(name: &str, value: &str) -> HeaderChange {
+    fn setting(name: &str, value: &str) -> HeaderChange {
         HeaderChange {
             set: vec![Header {
                 name: name.into(),
@@ -56,7 +80,7 @@ mod tests {
 
     #[test]
     fn names_and_values_are_checked_where_they_stand() {
-        assert_eq!(check_change(&set("x-a", "täglich, \"x\"")), Ok(()));
+        assert_eq!(check_change(&setting("x-a", "täglich, \"x\"")), Ok(()));
         for (name, value, place) in [
             ("Host", "a", "set[0].name: "),
             (":path", "a", "set[0].name: "),
@@ -64,7 +88,7 @@ mod tests {
             ("x-a", "a\r\nb: c", "set[0].value: "),
             ("x-a", "\0", "set[0].value: "),
         ] {
-            let error = check_change(&set(name, value)).expect_err("refused");
+            let error = check_change(&setting(name, value)).expect_err("refused");
             assert!(error.starts_with(place), "{error}");
         }
         let remove = HeaderChange {
@@ -77,12 +101,22 @@ mod tests {
 
     #[test]
     fn a_name_stands_once_in_each_part() {
-        let mut change = set("x-a", "1");
+        let mut change = setting("x-a", "1");
         change.add.clone_from(&change.set);
         change.remove.push("x-a".into());
         assert_eq!(check_change(&change), Ok(()));
-        change.set.extend(set("X-A", "2").set);
+        change.set.extend(setting("X-A", "2").set);
         let error = check_change(&change).expect_err("named twice");
         assert_eq!(error, "set: names x-a twice: name it once");
+    }
+
+    #[test]
+    fn a_header_effect_is_checked() {
+        let effect = set_response_header("x-a", "1").expect("an effect");
+        assert_eq!(effect, Effect::ResponseHeaders(setting("x-a", "1")));
+        let Err(Error::Invalid(condition)) = set_request_header("x-a", "1\n") else {
+            panic!("a line end is refused");
+        };
+        assert!(condition.message.starts_with("header x-a: set[0].value: "));
     }
 }

@@ -7,31 +7,27 @@
 //! runs in a unit test against [`testing::World`].
 //!
 //! ```
-//! use chiton_guest::ir::policy::{Effect, Respond};
-//! use chiton_guest::{Context, Error, Policy, schemars};
+//! use chiton_guest::prelude::*;
 //!
-//! /// Answers everything with one status.
-//! struct Closed;
-//!
-//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! /// Settings, as they stand under `default` or `override` of a `Policy`.
+//! #[derive(Deserialize, JsonSchema)]
 //! struct Settings {
-//!     status: u16,
+//!     text: String,
 //! }
 //!
-//! impl Policy for Closed {
+//! struct Hello;
+//!
+//! impl Policy for Hello {
 //!     type Settings = Settings;
-//!     const NAME: &'static str = "closed";
-//!     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+//!     const NAME: &'static str = "hello";
+//!     const VERSION: &'static str = "1.0.0";
 //!
 //!     fn effects(settings: Settings, _: &mut Context) -> Result<Vec<Effect>, Error> {
-//!         if !(400..=599).contains(&settings.status) {
-//!             return Err(Error::invalid("status must be 400 to 599"));
-//!         }
-//!         Ok(vec![Effect::Respond(Respond { status: settings.status, body: String::new() })])
+//!         Ok(vec![set_response_header("x-hello", &settings.text)?])
 //!     }
 //! }
 //!
-//! chiton_guest::export!(Closed);
+//! chiton_guest::export!(Hello);
 //! ```
 
 #[cfg(target_family = "wasm")]
@@ -52,6 +48,15 @@ pub use decode::{Metadata, Object, decode};
 pub use policy::Policy;
 pub use reconciler::{Document, Error, Output, Raw, Reconciler, Role};
 pub use schemars;
+
+/// What a policy needs. Its crate depends on `serde` (with `derive`) and `schemars` as well.
+pub mod prelude {
+    pub use crate::headers::{set_request_header, set_response_header};
+    pub use crate::ir::policy::Effect;
+    pub use crate::{Context, Error, Policy};
+    pub use schemars::JsonSchema;
+    pub use serde::Deserialize;
+}
 
 /// Makes a component of a [`Reconciler`] or a [`Policy`]. Once a crate, whose `crate-type` has
 /// `cdylib`. Where the target is not WebAssembly it only checks the type.

@@ -1,20 +1,15 @@
-//! An example policy: adds the response header `x-hello` with a text.
+//! An example policy: sets the response header `x-hello`.
 //!
 //! ```yaml
 //! type: hello
 //! targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: shop}]
-//! default: {text: good morning}
+//! default: {text: world}
 //! ```
 //!
-//! Built with `HELLO_VERSION` in the environment it is a version of that name, which adds its name
-//! to the text: something to swap to while traffic flows.
+//! Built with `HELLO_VERSION` in the environment it is a version of that name that says a little
+//! more: something to swap to while traffic flows.
 
-use chiton_guest::headers::check_change;
-use chiton_guest::ir::policy::Effect;
-use chiton_guest::ir::route::{Header, HeaderChange};
-use chiton_guest::{Context, Error, Policy};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use chiton_guest::prelude::*;
 
 /// Name of the version, where it is not the crate's.
 const NAMED: Option<&str> = option_env!("HELLO_VERSION");
@@ -26,7 +21,7 @@ pub struct Hello;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// What to say.
+    /// What the header says.
     #[schemars(length(min = 1, max = 200))]
     text: String,
 }
@@ -40,19 +35,11 @@ impl Policy for Hello {
     };
 
     fn effects(settings: Settings, _: &mut Context) -> Result<Vec<Effect>, Error> {
-        let value = match NAMED {
-            Some(version) => format!("{} (version {version})", settings.text),
+        let text = match NAMED {
+            Some(_) => format!("Hello, {}!", settings.text),
             None => settings.text,
         };
-        let change = HeaderChange {
-            set: vec![Header {
-                name: "x-hello".into(),
-                value,
-            }],
-            ..HeaderChange::default()
-        };
-        check_change(&change).map_err(Error::invalid)?;
-        Ok(vec![Effect::ResponseHeaders(change)])
+        Ok(vec![set_response_header("x-hello", &text)?])
     }
 }
 
@@ -65,16 +52,14 @@ mod tests {
 
     #[test]
     fn it_says_hello() {
-        let run = World::new().policy_with::<Hello>("{text: good morning}");
-        let [Effect::ResponseHeaders(change)] = &run.effects()[..] else {
-            panic!("one effect: {run:?}");
-        };
-        assert_eq!(change.set[0].value, "good morning");
+        let run = World::new().policy_with::<Hello>("{text: world}");
+        let expected = set_response_header("x-hello", "world").unwrap();
+        assert_eq!(run.effects(), [expected]);
     }
 
     #[test]
     fn a_text_that_would_split_the_response_is_refused() {
         let run = World::new().policy_with::<Hello>(r#"{text: "a\r\nset-cookie: b"}"#);
-        assert!(run.refusal().starts_with("spec.default: set[0].value: "));
+        assert!(run.refusal().contains("must not have control characters"));
     }
 }
