@@ -62,11 +62,23 @@ impl Build {
 
     /// Builds all built-in reconcilers into a folder.
     pub fn all(&self, out: &Path) -> Result<()> {
+        self.fetch()?;
         for (name, package, role) in BUILT_IN {
             eprintln!("building the reconciler {name}");
             let core = self.core(&["--locked", "--package", package])?;
             component::write(&read(&core)?, &out.join(format!("{name}.wasm")), Some(role))?;
         }
+        Ok(())
+    }
+
+    /// Gets the packages, so that the folders that are mapped are there before a build.
+    fn fetch(&self) -> Result<()> {
+        let status = Command::new(cargo())
+            .args(["fetch", "--quiet", "--target", TARGET])
+            .current_dir(&self.workspace)
+            .status()
+            .context("cannot run cargo")?;
+        ensure!(status.success(), "cannot fetch the guests' packages");
         Ok(())
     }
 
@@ -111,15 +123,19 @@ impl Build {
             Some(home) => home.clone(),
             None => cargo_home()?,
         };
-        let mappings = [
-            (home, "/cargo"),
+        let mut mappings = vec![
+            (home.clone(), "/cargo"),
             (sysroot(&self.workspace)?, "/rust"),
             (self.workspace.clone(), "/chiton"),
             (self.target_dir.clone(), "/target"),
         ];
+        // Their names tell from which registry or mirror the packages came.
+        for registry in folders(&home.join("registry/src"))? {
+            mappings.push((registry, "/packages"));
+        }
         let flag =
             |(from, to): (PathBuf, &str)| format!("--remap-path-prefix={}={to}", from.display());
-        Ok(mappings.map(flag).to_vec())
+        Ok(mappings.into_iter().map(flag).collect())
     }
 }
 
@@ -134,6 +150,7 @@ pub fn build_other(
     let folder = manifest.parent().context("a manifest has a folder")?;
     let mut build = Build::of(workspace);
     folder.clone_into(&mut build.workspace);
+    build.fetch()?;
     let manifest_path = manifest.display().to_string();
     let mut arguments = vec!["--manifest-path", manifest_path.as_str()];
     arguments.extend(PROFILE.iter().flat_map(|setting| ["--config", setting]));
@@ -162,6 +179,19 @@ fn artifact(line: &str) -> Option<PathBuf> {
             file.extension()
                 .is_some_and(|extension| extension == "wasm")
         })
+}
+
+/// The folders in a folder, which need not be there; sorted.
+fn folders(parent: &Path) -> Result<Vec<PathBuf>> {
+    if !parent.exists() {
+        return Ok(Vec::new());
+    }
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(parent)? {
+        folders.push(entry?.path());
+    }
+    folders.sort();
+    Ok(folders)
 }
 
 /// `CARGO_HOME`, or what cargo takes without it.
