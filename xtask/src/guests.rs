@@ -97,9 +97,9 @@ impl Build {
             "the guest did not compile; if the target is missing: rustup target add {TARGET}"
         );
         let messages = String::from_utf8(output.stdout)?;
-        let artifacts = messages.lines().filter_map(artifact);
+        let mut artifacts = messages.lines().rev().filter_map(artifact);
         artifacts
-            .last()
+            .next()
             .context("the crate is no module: its Cargo.toml needs [lib] crate-type = [\"cdylib\"]")
     }
 

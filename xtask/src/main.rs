@@ -47,7 +47,7 @@ enum Step {
         check: bool,
     },
     /// Builds the built-in reconcilers here and from a copy in another folder, with another
-    /// CARGO_HOME, and fails unless the bytes are the same.
+    /// `CARGO_HOME`, and fails unless the bytes are the same.
     Reproducible,
 }
 

@@ -67,6 +67,7 @@ pub struct Condition {
 
 impl Condition {
     /// A condition that holds.
+    #[must_use]
     pub fn holds(r#type: &str, reason: &str) -> Self {
         Self {
             scope: Scope::Object,
