@@ -318,7 +318,10 @@ impl Host for Session {
 }
 
 fn parse(text: &str) -> Vec<Value> {
-    serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error}\nin:\n{text}"))
+    // As the host reads files: `n` and `yes` are text.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_multiple_with_options(text, options)
+        .unwrap_or_else(|error| panic!("{error}\nin:\n{text}"))
 }
 
 fn identity(object: &Value) -> ObjectRef {
