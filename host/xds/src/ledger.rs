@@ -88,12 +88,15 @@ pub struct NackSummary {
     pub at: u64,
 }
 
+/// Group, type, name and version of a rejection that was logged.
+type Logged = (String, ResourceType, Arc<str>, Arc<str>);
+
 /// The connected proxies and what they acknowledged.
 #[derive(Debug, Default)]
 pub struct Ledger {
     groups: Mutex<HashMap<String, Vec<Arc<Proxy>>>>,
     changes: watch::Sender<u64>,
-    logged: Mutex<HashSet<(String, ResourceType, Arc<str>, Arc<str>)>>,
+    logged: Mutex<HashSet<Logged>>,
 }
 
 impl Ledger {

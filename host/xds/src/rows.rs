@@ -19,7 +19,7 @@ pub(crate) struct Nack {
 /// One resource that the client has, or was sent.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// Version that it was sent last.
+    /// Version that it was sent last; empty if it may not have taken it.
     pub sent: Arc<str>,
     /// Version that it accepted last and has not been sent anew since.
     pub acked: Option<Arc<str>>,
@@ -144,6 +144,11 @@ impl Rows {
                 row.nack = Some(Arc::new(nack));
             }
         });
+    }
+
+    /// Whether the client took the version is not known: no version counts as sent.
+    pub fn doubt(&mut self, name: &str) {
+        self.change(name, |row| row.sent = Arc::default());
     }
 
     /// The client no longer has it, or never mind.

@@ -80,9 +80,12 @@ pub(crate) struct Session {
     limits: Limits,
     snapshot: Arc<Snapshot>,
     subscriptions: PerType<Subscription>,
-    /// Route configurations that this stream was sent and that its client did not bring along:
-    /// it has none of their virtual hosts, whatever it says.
+    /// Route configurations that the client accepted on this stream and had not brought along: it
+    /// has none of their virtual hosts, whatever it says.
     fresh: BTreeSet<Arc<str>>,
+    /// Clusters that this stream was sent before its client asked for endpoints: it needs theirs,
+    /// even those that it brings along.
+    fresh_clusters: BTreeSet<Arc<str>>,
     nonce: u64,
     opened: Instant,
     synced: bool,
@@ -96,6 +99,7 @@ impl Session {
             snapshot,
             subscriptions: PerType::default(),
             fresh: BTreeSet::new(),
+            fresh_clusters: BTreeSet::new(),
             nonce: 0,
             opened: now,
             synced: false,
@@ -204,10 +208,11 @@ impl Session {
         self.subscriptions[kind].rows.remove(name);
         if kind == ResourceType::RouteConfiguration {
             self.fresh.remove(name);
+            // Envoy does not use them any more, but would claim to have them at a reconnect: they
+            // are told as removed, or sent anew if the route configuration is back before.
             let virtual_hosts = &mut self.subscriptions[ResourceType::VirtualHost];
             for virtual_host in virtual_hosts.rows.under(name) {
-                virtual_hosts.rows.remove(&virtual_host);
-                virtual_hosts.dirty.remove(&virtual_host);
+                virtual_hosts.mark(virtual_host, true);
             }
         }
     }

@@ -46,7 +46,7 @@ impl Session {
             self.unsubscribe(kind, name);
         }
         if self.subscriptions[kind].opened {
-            for name in request.subscribe {
+            for name in &request.subscribe {
                 self.subscribe(kind, name);
             }
         } else {
@@ -92,6 +92,14 @@ impl Session {
         if self.subscriptions[kind].wildcard {
             self.mark_all(kind);
         }
+        if kind == ResourceType::Endpoints {
+            for name in std::mem::take(&mut self.fresh_clusters) {
+                let endpoints = &mut self.subscriptions[kind];
+                if endpoints.covers(&name) {
+                    endpoints.mark(name, true);
+                }
+            }
+        }
     }
 
     /// A name of the first request: sent unless the client has it.
@@ -107,17 +115,17 @@ impl Session {
     }
 
     /// A name of a later request: sent even if the client has it, because it may have dropped it.
-    fn subscribe(&mut self, kind: ResourceType, name: String) {
+    fn subscribe(&mut self, kind: ResourceType, name: &str) {
         if name == WILDCARD {
             self.subscriptions[kind].wildcard = true;
             self.mark_all(kind);
             return;
         }
-        let name = self.shared_name(kind, &name);
-        if kind == ResourceType::RouteConfiguration {
-            self.forget(kind, &name);
-        }
+        let name = self.shared_name(kind, name);
         let subscription = &mut self.subscriptions[kind];
+        if kind == ResourceType::RouteConfiguration {
+            subscription.rows.remove(&name);
+        }
         subscription.names.insert(name.clone());
         subscription.mark(name, true);
     }
@@ -191,16 +199,30 @@ impl Session {
             feedback.culprits = self.on_rejection(kind, &response, &text);
         } else {
             for (name, version) in &response.resources {
-                subscription.rows.accept(name, version);
+                self.on_accept(kind, name, version);
             }
         }
         self.subscriptions[kind].answered(&response);
     }
 
+    fn on_accept(&mut self, kind: ResourceType, name: &Arc<str>, version: &Arc<str>) {
+        let has_any = |session: &Self| {
+            let row = session.rows(kind).get(name);
+            row.is_some_and(|row| row.acked.is_some())
+        };
+        let is_first = !has_any(self);
+        self.subscriptions[kind].rows.accept(name, version);
+        // A client that never had the route configuration has none of its virtual hosts.
+        if kind == ResourceType::RouteConfiguration && is_first && has_any(self) {
+            self.fresh.insert(name.clone());
+            self.mark_virtual_hosts(name, true);
+        }
+    }
+
     /// Finds whose fault a rejection is, or has the response sent again in parts.
     ///
     /// What a client keeps of a response that it rejects is its affair, so the innocent are sent
-    /// again. The text names culprits only for clusters and listeners. Else halves of the response
+    /// again, and removals too. The text names culprits only for clusters and listeners. Else halves of the response
     /// are tried until single resources are left, so a version is sent again a few times (the
     /// logarithm of the response's size), and once it is found guilty not at all.
     fn on_rejection(
@@ -219,12 +241,20 @@ impl Session {
             })
             .cloned()
             .collect();
-        let named = matches!(kind, ResourceType::Cluster | ResourceType::Listener);
+        let tells = matches!(kind, ResourceType::Cluster | ResourceType::Listener);
         let (mut guilty, mut rest): (Vec<_>, Vec<_>) = suspects
             .into_iter()
-            .partition(|(name, _)| named && mentions(text, name));
-        if guilty.is_empty() && rest.len() == 1 {
+            .partition(|(name, _)| tells && mentions(text, name));
+        // A single one that is left may be innocent: others were in the response with it.
+        if guilty.is_empty() && response.resources.len() == 1 {
             std::mem::swap(&mut guilty, &mut rest);
+        }
+        if !response.resources.is_empty() {
+            for name in &response.removed {
+                if subscription.covers(name) {
+                    subscription.answer(name.clone());
+                }
+            }
         }
         for (name, version) in &guilty {
             let nack = Nack {
@@ -234,13 +264,17 @@ impl Session {
             };
             subscription.rows.reject(name, nack);
         }
-        let second = match guilty.is_empty() {
-            true => rest.split_off(rest.len() / 2),
-            false => Vec::new(),
+        let second = if guilty.is_empty() {
+            rest.split_off(rest.len() / 2)
+        } else {
+            Vec::new()
         };
         for part in [second, rest].into_iter().filter(|part| !part.is_empty()) {
-            let names = part.into_iter().map(|(name, _)| name).collect();
-            subscription.retry.push_front(names);
+            let part: Vec<_> = part.into_iter().map(|(name, _)| name).collect();
+            for name in &part {
+                subscription.rows.doubt(name);
+            }
+            subscription.retry.push_front(part);
         }
         guilty
     }

@@ -125,8 +125,14 @@ impl Session {
                 Some(_) => Step::Leave,
             };
         };
-        if !subscription.covers(name) || !self.is_reachable(kind, name) {
+        if !subscription.covers(name) {
             return Step::Skip;
+        }
+        if !self.is_reachable(kind, name) {
+            return match row {
+                Some(_) if force => Step::Remove,
+                _ => Step::Skip,
+            };
         }
         if !force && row.is_some_and(|row| row.sent == entry.version) {
             return Step::Skip;
@@ -134,13 +140,15 @@ impl Session {
         Step::Put(entry.clone())
     }
 
-    /// A virtual host that the client gets before its route configuration is acknowledged, and
-    /// dropped.
+    /// Envoy acknowledges and drops a virtual host whose route configuration it does not have, and
+    /// claims to have it when it reconnects: so it gets none before it has accepted the route
+    /// configuration.
     fn is_reachable(&self, kind: ResourceType, name: &str) -> bool {
         kind != ResourceType::VirtualHost
             || route_config_of(name).is_some_and(|route_config| {
                 self.rows(ResourceType::RouteConfiguration)
-                    .contains(route_config)
+                    .get(route_config)
+                    .is_some_and(|row| row.acked.is_some())
             })
     }
 
@@ -180,6 +188,7 @@ impl Session {
         subscription.in_flight.push_back(InFlight {
             nonce: nonce.clone(),
             resources,
+            removed: batch.removed.clone(),
             covers: subscription
                 .dirty
                 .is_empty()
@@ -195,25 +204,16 @@ impl Session {
         }
     }
 
-    /// The two exceptions from "nothing unchanged is sent again".
+    /// A cluster that is sent is made anew by the client, and waits for its endpoints.
     fn before_put(&mut self, kind: ResourceType, entry: &Entry) {
-        match kind {
-            // A cluster that changed is made anew, and waits for its endpoints.
-            ResourceType::Cluster => {
-                let endpoints = &mut self.subscriptions[ResourceType::Endpoints];
-                if endpoints.covers(&entry.name) {
-                    endpoints.mark(entry.name.clone(), true);
-                }
-            }
-            // A client that never had the route configuration has none of its virtual hosts.
-            ResourceType::RouteConfiguration => {
-                let row = self.rows(kind).get(&entry.name);
-                if row.is_none_or(|row| row.acked.is_none()) {
-                    self.fresh.insert(entry.name.clone());
-                    self.mark_virtual_hosts(&entry.name, true);
-                }
-            }
-            _ => {}
+        if kind != ResourceType::Cluster {
+            return;
+        }
+        let endpoints = &mut self.subscriptions[ResourceType::Endpoints];
+        if !endpoints.opened {
+            self.fresh_clusters.insert(entry.name.clone());
+        } else if endpoints.covers(&entry.name) {
+            endpoints.mark(entry.name.clone(), true);
         }
     }
 

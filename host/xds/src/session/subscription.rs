@@ -14,6 +14,8 @@ pub(super) struct InFlight {
     pub nonce: String,
     /// Names and versions.
     pub resources: Vec<(Arc<str>, Arc<str>)>,
+    /// Names that are gone.
+    pub removed: Vec<Arc<str>>,
     /// With its answer all that was marked up to this mark is done.
     pub covers: Option<u64>,
     pub sent_at: Instant,

@@ -23,13 +23,11 @@ use tonic::transport::Endpoint;
 use tonic::{Status, Streaming};
 
 /// Longer than anything takes that works.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("{what}: not within {PATIENCE:?}"),
-    }
+    let result = tokio::time::timeout(PATIENCE, future).await;
+    result.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
 }
 
 /// Waits until a condition on what the ledger or the metrics say holds.
@@ -40,12 +38,9 @@ pub async fn until(server: &Server, condition: impl Fn(&Server) -> bool) {
             changes.changed().await.expect("the server lives");
         }
     };
-    if tokio::time::timeout(PATIENCE, wait).await.is_err() {
-        panic!(
-            "the condition does not hold; {:#?}",
-            server.ledger().proxies()
-        );
-    }
+    let result = tokio::time::timeout(PATIENCE, wait).await;
+    let proxies = || server.ledger().proxies();
+    result.unwrap_or_else(|_| panic!("the condition does not hold; {:#?}", proxies()));
 }
 
 /// A server that is being served until it is dropped or stopped.
@@ -73,13 +68,13 @@ impl Running {
         let address = tcp.local_addr().expect("an address");
         let unix = UnixListener::bind(socket).expect("a socket");
         let (stop, stopped) = oneshot::channel();
-        let served = server.clone();
+        let this = server.clone();
         let task = tokio::spawn(async move {
             let listeners = vec![Listener::Tcp(tcp), Listener::Unix(unix)];
             let shutdown = async {
                 let _ = stopped.await;
             };
-            served.serve(listeners, shutdown).await.expect("serves");
+            this.serve(listeners, shutdown).await.expect("serves");
         });
         Self {
             server,

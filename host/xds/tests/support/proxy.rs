@@ -123,9 +123,11 @@ pub async fn get(address: &str, host: &str, path: &str) -> Option<(u16, String)>
         .ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    let body = match head.to_lowercase().contains("transfer-encoding: chunked") {
-        true => unchunk(body),
-        false => body.to_owned(),
+    let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+    let body = if chunked {
+        unchunk(body)
+    } else {
+        body.to_owned()
     };
     Some((status, body))
 }

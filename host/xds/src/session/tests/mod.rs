@@ -1,6 +1,7 @@
 //! Each rule of the delta protocol, and of VHDS over it, on a session without I/O.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod model;
 mod order;
 mod rejections;
 mod subscriptions;
@@ -143,10 +144,10 @@ fn text(response: &Response) -> String {
     let mut text = response.kind.to_string();
     for entry in &response.resources {
         let content = std::str::from_utf8(&entry.body).unwrap();
-        text.push_str(&format!(" {}={content}", entry.name));
+        text = format!("{text} {}={content}", entry.name);
     }
     for name in &response.removed {
-        text.push_str(&format!(" -{name}"));
+        text = format!("{text} -{name}");
     }
     format!("{text} #{}", response.nonce)
 }

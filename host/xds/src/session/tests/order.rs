@@ -36,6 +36,21 @@ fn a_changed_cluster_is_followed_by_its_endpoints() {
 }
 
 #[test]
+fn a_cluster_that_changed_while_a_client_was_away_is_followed_by_its_endpoints() {
+    let mut client = Client::connect(&[
+        (Cluster, "c=2"),
+        (Cluster, "d=1"),
+        (Endpoints, "c=1"),
+        (Endpoints, "d=1"),
+    ]);
+    client.reconnect(Cluster, &[], &["c=1", "d=1"]);
+    assert_eq!(
+        client.reconnect(Endpoints, &["c", "d"], &["c=1", "d=1"]),
+        ["ClusterLoadAssignment c=1 #2"]
+    );
+}
+
+#[test]
 fn routes_wait_for_clusters_to_be_acknowledged() {
     let mut client = settled();
     assert_eq!(

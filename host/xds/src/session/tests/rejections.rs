@@ -8,7 +8,7 @@ fn a_rejected_version_is_not_sent_again_but_the_next_is() {
     client.subscribe(Listener, &[]);
     assert_eq!(client.nack(Listener, 1, "bad a"), NOTHING);
     assert_eq!(client.verdict(Listener, "a=1"), "bad a");
-    assert_eq!(client.after(Duration::from_secs(3_600)), NOTHING);
+    assert_eq!(client.after(Duration::from_hours(1)), NOTHING);
     assert_eq!(client.publish(&[(Listener, "b=1")]), ["Listener b=1 #2"]);
     client.ack(Listener, 2);
     assert_eq!(client.publish(&[(Listener, "a=2")]), ["Listener a=2 #3"]);
@@ -73,7 +73,49 @@ fn unnamed_culprits_are_found_by_halves_and_all_others_are_served() {
         };
         assert_eq!(client.verdict(VirtualHost, host), expected, "{host}");
     }
-    assert_eq!(client.after(Duration::from_secs(60)), NOTHING);
+    assert_eq!(client.after(Duration::from_mins(1)), NOTHING);
+}
+
+#[test]
+fn a_removal_in_a_rejected_response_is_told_again() {
+    let mut client = Client::connect(&[(Listener, "a=1")]);
+    client.subscribe(Listener, &[]);
+    client.ack(Listener, 1);
+    assert_eq!(
+        client.publish(&[(Listener, "-a"), (Listener, "b=1")]),
+        ["Listener b=1 -a #2"]
+    );
+    assert_eq!(client.nack(Listener, 2, "bad b"), ["Listener -a #3"]);
+    assert_eq!(client.nack(Listener, 3, "no"), NOTHING, "not for ever");
+}
+
+#[test]
+fn the_last_suspect_is_not_guilty_because_the_others_have_changed() {
+    let mut client = Client::connect(&[(Endpoints, "a=bad"), (Endpoints, "b=1")]);
+    client.subscribe(Endpoints, &["a", "b"]);
+    client.unsubscribe(Endpoints, &["a"]);
+    assert_eq!(
+        client.nack(Endpoints, 1, "refused"),
+        ["ClusterLoadAssignment b=1 #2"]
+    );
+    client.ack(Endpoints, 2);
+    assert_eq!(client.verdict(Endpoints, "b=1"), "acked");
+}
+
+#[test]
+fn an_innocent_that_goes_and_comes_back_unchanged_is_sent_again() {
+    let mut client = Client::connect(&[(Endpoints, "a=bad"), (Endpoints, "b=1")]);
+    client.subscribe(Endpoints, &["a", "b"]);
+    client.publish(&[(Endpoints, "-b")]);
+    assert_eq!(
+        client.nack(Endpoints, 1, "refused"),
+        ["ClusterLoadAssignment a=bad #2"]
+    );
+    assert_eq!(client.publish(&[(Endpoints, "b=1")]), NOTHING);
+    assert_eq!(
+        client.nack(Endpoints, 2, "refused"),
+        ["ClusterLoadAssignment b=1 #3"]
+    );
 }
 
 #[test]
@@ -109,6 +151,7 @@ fn a_rejected_cluster_does_not_hold_back_routes() {
     client.subscribe(Cluster, &[]);
     client.ack(Cluster, 1);
     client.subscribe(RouteConfiguration, &["r"]);
+    client.ack(RouteConfiguration, 2);
     client.subscribe(VirtualHost, &[]);
     client.ack(VirtualHost, 3);
     assert_eq!(

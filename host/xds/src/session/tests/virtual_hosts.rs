@@ -30,8 +30,11 @@ fn no_virtual_host_before_its_route_config() {
     assert_eq!(client.publish(&[(VirtualHost, "a/x=2")]), NOTHING);
     assert_eq!(
         client.subscribe(RouteConfiguration, &["a"]),
-        ["RouteConfiguration a=1 #1", "VirtualHost a/x=2 a/y=1 #2"],
-        "back to back, without waiting for the acknowledgement"
+        ["RouteConfiguration a=1 #1"],
+    );
+    assert_eq!(
+        client.ack(RouteConfiguration, 1),
+        ["VirtualHost a/x=2 a/y=1 #2"],
     );
 }
 
@@ -40,8 +43,9 @@ fn one_request_of_virtual_hosts_serves_later_route_configs_too() {
     let mut client = with_a();
     assert_eq!(
         client.subscribe(RouteConfiguration, &["b"]),
-        ["RouteConfiguration b=1 #3", "VirtualHost b/x=1 #4"]
+        ["RouteConfiguration b=1 #3"]
     );
+    assert_eq!(client.ack(RouteConfiguration, 3), ["VirtualHost b/x=1 #4"]);
 }
 
 #[test]
@@ -67,11 +71,33 @@ fn a_change_of_one_virtual_host_sends_exactly_it() {
 #[test]
 fn a_route_config_subscribed_again_gets_all_its_virtual_hosts_again() {
     let mut client = with_a();
-    client.unsubscribe(RouteConfiguration, &["a"]);
+    assert_eq!(
+        client.unsubscribe(RouteConfiguration, &["a"]),
+        ["VirtualHost -a/x -a/y #3"],
+        "or Envoy would claim to have them"
+    );
+    client.ack(VirtualHost, 3);
     assert_eq!(client.publish(&[(VirtualHost, "a/x=2")]), NOTHING);
     assert_eq!(
         client.subscribe(RouteConfiguration, &["a"]),
-        ["RouteConfiguration a=1 #3", "VirtualHost a/x=2 a/y=1 #4"]
+        ["RouteConfiguration a=1 #4"]
+    );
+    assert_eq!(
+        client.ack(RouteConfiguration, 4),
+        ["VirtualHost a/x=2 a/y=1 #5"]
+    );
+}
+
+#[test]
+fn a_route_config_dropped_and_wanted_again_at_once_loses_no_virtual_host() {
+    let mut client = with_a();
+    assert_eq!(
+        client.subscribe(RouteConfiguration, &["a"]),
+        ["RouteConfiguration a=1 #3"]
+    );
+    assert_eq!(
+        client.ack(RouteConfiguration, 3),
+        ["VirtualHost a/x=1 a/y=1 #4"]
     );
 }
 
@@ -96,7 +122,11 @@ fn a_route_config_removed_and_put_again_gets_all_its_virtual_hosts_again() {
             (VirtualHost, "a/x=1"),
             (VirtualHost, "a/y=1")
         ]),
-        ["RouteConfiguration a=1 #5", "VirtualHost a/x=1 a/y=1 #6"]
+        ["RouteConfiguration a=1 #5"]
+    );
+    assert_eq!(
+        client.ack(RouteConfiguration, 5),
+        ["VirtualHost a/x=1 a/y=1 #6"]
     );
 }
 
@@ -117,10 +147,9 @@ fn a_virtual_host_that_does_not_come_back_with_its_route_config_is_removed() {
         client.ack(RouteConfiguration, 4);
         let sent = client.publish(&[(RouteConfiguration, "a=1"), (VirtualHost, "a/x=1")]);
         if told {
-            assert_eq!(
-                sent,
-                ["RouteConfiguration a=1 #5", "VirtualHost a/x=1 -a/y #6"]
-            );
+            assert_eq!(sent, ["RouteConfiguration a=1 #5", "VirtualHost -a/y #6"]);
+            client.ack(VirtualHost, 6);
+            assert_eq!(client.ack(RouteConfiguration, 5), ["VirtualHost a/x=1 #7"]);
         } else {
             assert_eq!(sent, ["VirtualHost -a/y #4"], "nothing else has changed");
         }
@@ -163,6 +192,7 @@ fn a_route_config_that_a_reconnecting_client_does_not_bring_along_gets_all() {
         if !virtual_hosts_first {
             sent.extend(client.reconnect(VirtualHost, &[], &has));
         }
+        sent.extend(client.ack(RouteConfiguration, 1));
         assert_eq!(
             sent,
             ["RouteConfiguration a=1 #1", "VirtualHost a/x=1 a/y=1 #2"]
@@ -175,10 +205,24 @@ fn a_route_config_that_was_never_accepted_gets_its_virtual_hosts_with_the_next_f
     let mut client = Client::connect(&TWO_ROUTE_CONFIGS);
     client.subscribe(RouteConfiguration, &["a"]);
     client.subscribe(VirtualHost, &[]);
-    client.ack(VirtualHost, 2);
     assert_eq!(client.nack(RouteConfiguration, 1, "bad"), NOTHING);
     assert_eq!(
         client.publish(&[(RouteConfiguration, "a=2")]),
-        ["RouteConfiguration a=2 #3", "VirtualHost a/x=1 a/y=1 #4"]
+        ["RouteConfiguration a=2 #2"]
+    );
+    assert_eq!(
+        client.ack(RouteConfiguration, 2),
+        ["VirtualHost a/x=1 a/y=1 #3"]
+    );
+    client.ack(VirtualHost, 3);
+    assert_eq!(
+        client.publish(&[(RouteConfiguration, "a=3")]),
+        ["RouteConfiguration a=3 #4"]
+    );
+    assert_eq!(client.nack(RouteConfiguration, 4, "bad"), NOTHING);
+    assert_eq!(
+        client.publish(&[(VirtualHost, "a/x=2")]),
+        ["VirtualHost a/x=2 #5"],
+        "it still has the form before"
     );
 }

@@ -1,0 +1,380 @@
+//! Random histories with a client that behaves as Envoy was seen to: whatever happened, in the end
+//! it has what its group has.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+type Has = BTreeMap<String, String>;
+
+/// Type, name, content; no content: removed.
+#[derive(Clone)]
+struct Item(ResourceType, String, Option<String>);
+
+/// On one line each, so that a failing history can be read.
+impl std::fmt::Debug for Item {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let content = self.2.as_deref().unwrap_or("gone");
+        write!(f, "{} {}={content}", self.0, self.1)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Publish(Vec<Item>),
+    /// The client takes the next response.
+    Answer,
+    Wait(u64),
+    Reconnect,
+}
+
+/// As Envoy: a changed cluster loses its endpoints; virtual hosts without their route configuration
+/// are dropped; a removed route configuration is kept until no listener needs it; a rejected
+/// response changes nothing.
+struct Model {
+    snapshot: Snapshot,
+    session: Session,
+    now: Instant,
+    inbox: VecDeque<Response>,
+    has: HashMap<ResourceType, Has>,
+    /// Versions by name, as they are repeated at the next connection.
+    versions: HashMap<ResourceType, Has>,
+    route_configs: BTreeSet<String>,
+    clusters: BTreeSet<String>,
+    asked_for_virtual_hosts: bool,
+}
+
+const BAD: &str = "bad";
+
+impl Model {
+    fn new() -> Self {
+        let now = Instant::now();
+        let snapshot = Snapshot::empty(true);
+        let session = Session::new(Limits::default(), Arc::new(snapshot.clone()), now);
+        let mut model = Self {
+            snapshot,
+            session,
+            now,
+            inbox: VecDeque::new(),
+            has: HashMap::new(),
+            versions: HashMap::new(),
+            route_configs: BTreeSet::new(),
+            clusters: BTreeSet::new(),
+            asked_for_virtual_hosts: false,
+        };
+        model.connect();
+        model
+    }
+
+    fn has(&mut self, kind: ResourceType) -> &mut Has {
+        self.has.entry(kind).or_default()
+    }
+
+    fn poll(&mut self) {
+        let responses = self.session.poll(self.now);
+        self.inbox.extend(responses);
+    }
+
+    fn request(&mut self, kind: ResourceType, request: Request) {
+        self.session.on_request(kind, request);
+        self.poll();
+    }
+
+    fn subscribe(&mut self, kind: ResourceType, names: &BTreeSet<String>, first: bool) {
+        let versions = self.versions.entry(kind).or_default();
+        let initial_versions = if first { versions.clone() } else { Has::new() };
+        let request = Request {
+            subscribe: names.iter().cloned().collect(),
+            initial_versions: initial_versions.into_iter().collect(),
+            ..Request::default()
+        };
+        self.request(kind, request);
+    }
+
+    fn unsubscribe(&mut self, kind: ResourceType, name: &str) {
+        self.has(kind).remove(name);
+        self.versions.entry(kind).or_default().remove(name);
+        let request = Request {
+            unsubscribe: vec![name.to_owned()],
+            ..Request::default()
+        };
+        self.request(kind, request);
+    }
+
+    fn connect(&mut self) {
+        self.inbox.clear();
+        let snapshot = Arc::new(self.snapshot.clone());
+        self.session = Session::new(Limits::default(), snapshot, self.now);
+        let none = BTreeSet::new();
+        self.subscribe(Cluster, &none, true);
+        if !self.clusters.is_empty() {
+            self.subscribe(Endpoints, &self.clusters.clone(), true);
+        }
+        self.subscribe(Listener, &none, true);
+        if !self.route_configs.is_empty() {
+            self.subscribe(RouteConfiguration, &self.route_configs.clone(), true);
+        }
+        if self.asked_for_virtual_hosts {
+            // Envoy would claim those of route configurations that it dropped just before, too;
+            // nothing is promised for that if it loses its connection once more at once.
+            let route_configs = self.has(RouteConfiguration).clone();
+            self.versions
+                .entry(VirtualHost)
+                .or_default()
+                .retain(|name, _| route_configs.contains_key(name.split_once('/').unwrap().0));
+            self.subscribe(VirtualHost, &none, true);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Publish(changes) => {
+                let changes = changes
+                    .into_iter()
+                    .map(|Item(kind, name, content)| match content {
+                        Some(content) => Change::Put(Resource::new(kind, name, content)),
+                        None => Change::Remove(ResourceName::new(kind, name)),
+                    });
+                self.snapshot.apply(changes.collect());
+                self.session.update(Arc::new(self.snapshot.clone()));
+                self.poll();
+            }
+            Step::Answer => self.answer(),
+            Step::Wait(milliseconds) => {
+                self.now += Duration::from_millis(milliseconds);
+                self.poll();
+            }
+            Step::Reconnect => self.connect(),
+        }
+    }
+
+    fn answer(&mut self) {
+        let Some(response) = self.inbox.pop_front() else {
+            return;
+        };
+        let bad = response
+            .resources
+            .iter()
+            .any(|entry| entry.body.ends_with(BAD.as_bytes()));
+        if !bad {
+            self.take(&response);
+        }
+        let request = Request {
+            nonce: response.nonce,
+            error: bad.then(|| "refused".to_owned()),
+            ..Request::default()
+        };
+        self.request(response.kind, request);
+    }
+
+    fn take(&mut self, response: &Response) {
+        let kind = response.kind;
+        for name in &response.removed {
+            self.versions.entry(kind).or_default().remove(&**name);
+            // Envoy ignores the removal of a route configuration.
+            if kind != RouteConfiguration {
+                self.has(kind).remove(&**name);
+            }
+        }
+        for entry in &response.resources {
+            let content = std::str::from_utf8(&entry.body).unwrap().to_owned();
+            let (name, version) = (entry.name.to_string(), entry.version.to_string());
+            let wanted = match kind {
+                Endpoints => self.clusters.contains(&name),
+                RouteConfiguration => self.route_configs.contains(&name),
+                _ => true,
+            };
+            if !wanted {
+                continue;
+            }
+            let dropped = kind == VirtualHost
+                && !name.split_once('/').is_some_and(|(route_config, _)| {
+                    self.has(RouteConfiguration).contains_key(route_config)
+                });
+            if dropped {
+                // Envoy would claim to have it. If it drops a route configuration, asks for it
+                // again and loses its connection, all while a virtual host is on its way, a server
+                // cannot know better; nothing is promised for that.
+                continue;
+            }
+            self.has(kind).insert(name.clone(), content);
+            if kind == Cluster {
+                // So here: it would claim to have the endpoints that the new cluster waits for.
+                self.has(Endpoints).remove(&name);
+                self.versions.entry(Endpoints).or_default().remove(&name);
+            }
+            let versions = self.versions.entry(kind).or_default();
+            versions.insert(name, version);
+        }
+        match kind {
+            Cluster => self.follow_clusters(),
+            Listener => self.follow_listeners(),
+            RouteConfiguration if !self.asked_for_virtual_hosts => {
+                self.asked_for_virtual_hosts = true;
+                self.subscribe(VirtualHost, &BTreeSet::new(), true);
+            }
+            _ => {}
+        }
+    }
+
+    fn follow_clusters(&mut self) {
+        let wanted: BTreeSet<String> = self.has(Cluster).keys().cloned().collect();
+        let before = std::mem::replace(&mut self.clusters, wanted.clone());
+        let first = before.is_empty();
+        let new: BTreeSet<String> = wanted.difference(&before).cloned().collect();
+        if !new.is_empty() {
+            self.subscribe(Endpoints, &new, first);
+        }
+        for name in before.difference(&wanted) {
+            self.unsubscribe(Endpoints, name);
+        }
+    }
+
+    fn follow_listeners(&mut self) {
+        let listeners = self.has(Listener);
+        let wanted: BTreeSet<String> = listeners
+            .values()
+            .filter_map(|content| Some(content.split_once(':')?.0.to_owned()))
+            .collect();
+        let before = std::mem::replace(&mut self.route_configs, wanted.clone());
+        for name in before.difference(&wanted) {
+            self.unsubscribe(RouteConfiguration, name);
+            self.has(VirtualHost)
+                .retain(|host, _| !host.starts_with(&format!("{name}/")));
+        }
+        let new: BTreeSet<String> = wanted.difference(&before).cloned().collect();
+        if !new.is_empty() {
+            self.subscribe(RouteConfiguration, &new, false);
+        }
+    }
+
+    /// Answers everything and lets all clocks run out.
+    fn settle(&mut self) {
+        for _ in 0..1_000 {
+            if self.inbox.is_empty() {
+                self.step(Step::Wait(20_000));
+                if self.inbox.is_empty() {
+                    assert_eq!(self.session.deadline(self.now), None);
+                    return;
+                }
+            }
+            self.answer();
+        }
+        panic!("it never ends: {:?}", self.inbox);
+    }
+
+    /// What the client should have of a type, without what it would refuse.
+    fn expected(&self, kind: ResourceType) -> Has {
+        let has = |kind| self.has.get(&kind).cloned().unwrap_or_default();
+        let (clusters, route_configs) = (has(Cluster), has(RouteConfiguration));
+        self.snapshot
+            .all(kind)
+            .map(|entry| {
+                let content = std::str::from_utf8(&entry.body).unwrap();
+                (entry.name.to_string(), content.to_owned())
+            })
+            .filter(|(name, _)| match kind {
+                Endpoints => clusters.contains_key(name),
+                RouteConfiguration => self.route_configs.contains(name),
+                VirtualHost => name.split_once('/').is_some_and(|(route_config, _)| {
+                    route_configs.contains_key(route_config)
+                        && self
+                            .snapshot
+                            .get(RouteConfiguration, route_config)
+                            .is_some()
+                }),
+                _ => true,
+            })
+            .collect()
+    }
+
+    /// Whether the route configuration, or that of a virtual host, is there and good. What is not
+    /// serves nobody, or in an earlier form: its virtual hosts do not matter.
+    fn matters(&self, kind: ResourceType, name: &str) -> bool {
+        let route_config = match kind {
+            RouteConfiguration => name,
+            VirtualHost => name.split_once('/').unwrap().0,
+            _ => return true,
+        };
+        let entry = self.snapshot.get(RouteConfiguration, route_config);
+        entry.is_some_and(|entry| !entry.body.ends_with(BAD.as_bytes()))
+    }
+
+    fn check(&mut self) {
+        for kind in [
+            Cluster,
+            Endpoints,
+            Listener,
+            RouteConfiguration,
+            VirtualHost,
+        ] {
+            let mut expected = self.expected(kind);
+            let mut has = self.has(kind).clone();
+            // Of what it refuses it may have any earlier form.
+            has.retain(|name, _| {
+                !expected
+                    .get(name)
+                    .is_some_and(|content| content.ends_with(BAD))
+            });
+            expected.retain(|_, content| !content.ends_with(BAD));
+            has.retain(|name, _| self.matters(kind, name));
+            expected.retain(|name, _| self.matters(kind, name));
+            assert_eq!(has, expected, "{kind}");
+        }
+    }
+}
+
+fn change() -> impl Strategy<Value = Item> {
+    let content = prop_oneof![
+        5 => (0..4_u8).prop_map(|content| Some(content.to_string())),
+        1 => Just(Some(BAD.to_owned())),
+        2 => Just(None),
+    ];
+    let kinds = prop_oneof![
+        1 => Just(Cluster),
+        1 => Just(Endpoints),
+        1 => Just(Listener),
+        1 => Just(RouteConfiguration),
+        3 => Just(VirtualHost),
+    ];
+    (kinds, 0..3_u8, 0..3_u8, content).prop_map(|(kind, name, other, content)| match kind {
+        // Endpoints are never refused here: whether a cluster has older ones is not known then.
+        Endpoints => Item(
+            kind,
+            format!("c{name}"),
+            content.filter(|content| content != BAD),
+        ),
+        Cluster => Item(kind, format!("c{name}"), content),
+        Listener => Item(
+            kind,
+            format!("l{name}"),
+            content.map(|content| format!("r{other}:{content}")),
+        ),
+        RouteConfiguration => Item(kind, format!("r{name}"), content),
+        _ => Item(kind, format!("r{name}/{other}"), content),
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => proptest::collection::vec(change(), 1..8).prop_map(Step::Publish),
+        8 => Just(Step::Answer),
+        2 => (0..4_000_u64).prop_map(Step::Wait),
+        1 => Just(Step::Reconnect),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #[test]
+    fn in_the_end_a_client_has_what_its_group_has(
+        steps in proptest::collection::vec(step(), 0..60),
+    ) {
+        let mut model = Model::new();
+        for step in steps {
+            model.step(step);
+        }
+        model.settle();
+        model.check();
+    }
+}
