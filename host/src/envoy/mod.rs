@@ -11,8 +11,10 @@ mod binary;
 mod bootstrap;
 mod data_dir;
 mod managed;
+mod plan;
 mod process;
 mod record;
+mod stop;
 
 #[cfg(test)]
 mod tests;

@@ -72,9 +72,12 @@ impl Followed {
                 self.store.feed().next().await;
             }
         };
-        if tokio::time::timeout(LONG, wait).await.is_err() {
-            panic!("never: {what}; problems {:?}", self.problems.borrow());
-        }
+        let reached = tokio::time::timeout(LONG, wait).await.is_ok();
+        assert!(
+            reached,
+            "never: {what}; problems {:?}",
+            self.problems.borrow()
+        );
     }
 
     async fn until_version(&self, version: u64, how: &str) {
@@ -98,7 +101,7 @@ type Save = (&'static str, fn(&Path, &str));
 
 const WAYS: &[Save] = &[
     ("write in place", |file, text| {
-        fs::write(file, text).unwrap()
+        fs::write(file, text).unwrap();
     }),
     ("rename over", |file, text| {
         let new = file.with_extension("yaml.tmp");
