@@ -12,8 +12,10 @@ use super::policies::{Attached, Policies, Strength};
 use crate::store::Key;
 use std::collections::BTreeMap;
 
-/// Name of the effect that answers requests itself. It has no wide place in Envoy.
+/// Name of the effect that answers requests itself. A route configuration cannot hold it.
 pub const RESPOND: &str = "respond";
+/// Name of the effect that answers preflights, for which some entries need a route of their own.
+pub const CORS: &str = "cors";
 
 /// Winners by effect name.
 pub type Winners = BTreeMap<&'static str, Attached>;

@@ -257,7 +257,11 @@ impl Synchronizer {
         let Some(site) = self.site(id) else {
             return;
         };
-        let mut all = site.members.values().map(|it| placed(self.wide_of(it)));
+        let mut all = site.members.values().map(|it| {
+            let mut effects = placed(self.wide_of(it));
+            effects.remove(RESPOND);
+            effects
+        });
         let first = all.next().unwrap_or_default();
         let uniform = all.all(|other| other == first);
         let effects = if uniform { first } else { Effects::new() };
@@ -352,12 +356,11 @@ impl Synchronizer {
     }
 }
 
-/// What of wide effects can be placed on a route configuration or virtual host.
+/// Winners as they are placed.
 pub fn placed(winners: Option<&Winners>) -> Effects {
     winners
         .into_iter()
         .flatten()
-        .filter(|(name, _)| **name != RESPOND)
         .map(|(name, attached)| (*name, attached.placed.clone()))
         .collect()
 }

@@ -1,16 +1,16 @@
 //! Assembling one virtual host from the routes that are placed in it.
 
 use super::dirty::Dirty;
-use super::effects::{self, RESPOND, Winners};
+use super::effects::{self, CORS, RESPOND, Winners};
 use super::gateways::{placed, rate_limits};
 use super::ids::{Age, HostId, ListenerId};
 use super::listeners::Site;
 use super::model::{Action, Effects, RouteEntry, VirtualHost};
 use super::outcomes::{Arena, Outcome};
-use super::rules::{PlannedEntry, is_header_filter};
+use super::rules::PlannedEntry;
 use super::{Synchronizer, envoy};
 use crate::store::Key;
-use chiton_ir::policy::{Effect, RateLimit};
+use chiton_ir::policy::RateLimit;
 use chiton_ir::route::{Match, Timeouts};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,8 @@ pub struct Host {
     pub routes: BTreeSet<Key>,
     /// Whether proxies have it.
     pub published: bool,
-    /// Names of the effects that its routes have of their own, whether they hold or not.
+    /// Names of the effects that its routes have of their own, whether they hold or not, or copied:
+    /// a wide change of these reaches it.
     pub own: BTreeSet<&'static str>,
     /// Rate limits in it, by bucket.
     limits: BTreeMap<String, RateLimit>,
@@ -161,15 +162,12 @@ impl Synchronizer {
         let wide = self.wide_of(owner).unwrap_or(&none);
         let settled = self.route_configs.get(&id.route_config);
         let on_route_config = settled.is_none_or(|settled| settled.uniform);
-        let effects = if on_route_config {
-            Effects::new()
-        } else {
-            placed(Some(wide))
-        };
+        let mut effects = placed(Some(wide));
+        if on_route_config {
+            effects.retain(|name, _| *name == RESPOND);
+        }
         for winner in wide.values() {
-            if effects.contains_key(winner.name())
-                || (winner.name() == RESPOND && !entries.is_empty())
-            {
+            if effects.contains_key(winner.name()) {
                 outcome.wins(winner);
             }
         }
@@ -194,7 +192,15 @@ impl Synchronizer {
                 outcome.absorb(here);
                 own
             });
-            let entry = put_effects(planned.entry.clone(), own, wide);
+            let mut entry = planned.entry.clone();
+            entry.effects = placed(Some(own));
+            if envoy::misses_preflights(&entry) {
+                own_names.insert(CORS);
+                if let Some(cors) = wide.get(CORS) {
+                    let mine = entry.effects.entry(CORS);
+                    mine.or_insert_with(|| cors.placed.clone());
+                }
+            }
             limits.extend(rate_limits(&entry.effects));
             routes.push(entry);
         }
@@ -209,21 +215,6 @@ impl Synchronizer {
             outcome,
         }
     }
-}
-
-/// Puts a route's own effects on an entry. `respond` has no other place than the action.
-fn put_effects(mut entry: RouteEntry, own: &Winners, wide: &Winners) -> RouteEntry {
-    let respond = own.get(RESPOND).or_else(|| wide.get(RESPOND));
-    if let Some(Effect::Respond(answer)) = respond.map(|winner| &*winner.placed.effect) {
-        entry.action = Action::Respond {
-            status: answer.status,
-            body: answer.body.clone(),
-        };
-        entry.filters.retain(is_header_filter);
-        entry.mirrors.clear();
-    }
-    entry.effects = placed(Some(own));
-    entry
 }
 
 fn empty(id: &HostId, site: &Site) -> VirtualHost {

@@ -274,7 +274,7 @@ impl Plan {
 }
 
 /// Whether a filter only changes headers.
-pub fn is_header_filter(filter: &Filter) -> bool {
+fn is_header_filter(filter: &Filter) -> bool {
     matches!(
         filter,
         Filter::RequestHeaders(_) | Filter::ResponseHeaders(_)

@@ -34,7 +34,7 @@ pub use print::{PrintError, print};
 pub use rate_limit::rate_limits;
 pub use route_config::route_config;
 pub use tls::tls_secret;
-pub use virtual_host::{INERT_HOSTNAME, inert_virtual_host, virtual_host};
+pub use virtual_host::{INERT_HOSTNAME, inert_virtual_host, misses_preflights, virtual_host};
 
 /// Envoy's messages.
 pub(crate) use envoy_types::pb;

@@ -143,14 +143,20 @@ fn redirecting(host: &VirtualHost, entry: &RouteEntry, matched: route::RouteMatc
 /// Whether preflights of the entry's requests need a route of their own: a CORS policy holds, and
 /// the entry wants a method or headers, which a preflight does not have.
 fn preflights(host: &VirtualHost, entry: &RouteEntry) -> bool {
-    let asks = entry
+    misses_preflights(entry) && holds(host, entry, "cors")
+}
+
+/// Whether an entry wants a method or headers that a preflight of its requests does not have. A
+/// CORS policy of the whole route configuration must be repeated on such an entry.
+#[must_use]
+pub fn misses_preflights(entry: &RouteEntry) -> bool {
+    entry
         .matches
         .method
         .as_deref()
         .is_some_and(|m| m != "OPTIONS")
         || !entry.matches.headers.is_empty()
-        || matches!(entry.environment, Some((_, _, true)));
-    asks && holds(host, entry, "cors")
+        || matches!(entry.environment, Some((_, _, true)))
 }
 
 /// Whether an effect of the entry or of the virtual host holds for the entry.

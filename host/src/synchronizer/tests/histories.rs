@@ -8,7 +8,6 @@ use chiton_ir::ObjectRef;
 use chiton_ir::api::Api;
 use chiton_ir::gateway::Listener;
 use chiton_ir::policy::{Effect, Policy, RateLimit, Target};
-use chiton_ir::route::Rule;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -83,7 +82,11 @@ fn listener(index: usize, (kind, host): (u8, u8)) -> Listener {
 }
 
 fn effect(index: u8) -> Effect {
-    match index % 4 {
+    match index % 5 {
+        4 => Effect::Cors(chiton_ir::policy::Cors {
+            allow_origins: vec![format!("https://{}.example", pick(&NAMES, index / 5))],
+            ..chiton_ir::policy::Cors::default()
+        }),
         0 => headers(NAMES[usize::from(index / 4) % 3]),
         1 => respond(200 + u16::from(index / 4) % 3),
         2 => Effect::RateLimit(RateLimit {
@@ -196,10 +199,10 @@ impl Lab {
                     4 => "other/y",
                     index => NAMES[usize::from(index)],
                 };
-                Rule {
-                    name: is_named.then(|| "named".to_owned()),
-                    ..rule(pick(&PATHS, *path), service)
-                }
+                let mut rule = rule(pick(&PATHS, *path), service);
+                rule.name = is_named.then(|| "named".to_owned());
+                rule.matches[0].method = (path % 2 == 0).then(|| "GET".to_owned());
+                rule
             })
             .collect();
         self.route(pick(&NAMES, name), route(parents, rules));

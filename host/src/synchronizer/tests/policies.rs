@@ -3,7 +3,6 @@
 use super::lab::*;
 use super::make::*;
 use crate::store::Key;
-use crate::synchronizer::model::Action;
 use chiton_ir::policy::{ApiKey, Effect, KeySource, RateLimit};
 use chiton_ir::route::Rule;
 use chiton_ir::{ObjectRef, Scope};
@@ -216,12 +215,43 @@ fn respond_answers_instead_of_backends() {
     lab.policy("p", defaults(gateway(), vec![respond(503)]));
     lab.policy("own", defaults(httproute("r3", None), vec![respond(418)]));
     lab.step();
-    let status = |host: &str| match &lab.host("http-80", host).routes[0].action {
-        Action::Respond { status, .. } => *status,
-        _ => 200,
+    // On the virtual host, where unknown paths are answered too; on the entry its own.
+    let wide = lab.host("http-80", "r1.example");
+    assert_eq!(*wide.effects["respond"].effect, respond(503));
+    assert!(wide.routes[0].effects.is_empty());
+    let own = lab.host("http-80", "r3.example");
+    assert_eq!(*own.routes[0].effects["respond"].effect, respond(418));
+}
+
+#[test]
+fn wide_cors_is_repeated_where_preflights_would_not_match() {
+    let mut lab = lab();
+    let mut get = rule("/", "s");
+    get.matches[0].method = Some("GET".into());
+    lab.route(
+        "get",
+        route(
+            vec![at("gw", "web", &["get"])],
+            vec![get, rule("/any", "s")],
+        ),
+    );
+    lab.step();
+    let cors = |origin: &str| {
+        Effect::Cors(chiton_ir::policy::Cors {
+            allow_origins: vec![origin.into()],
+            ..chiton_ir::policy::Cors::default()
+        })
     };
-    assert_eq!(status("r1.example"), 503);
-    assert_eq!(status("r3.example"), 418);
+    for origin in ["https://a.example", "https://b.example"] {
+        lab.policy("p", defaults(gateway(), vec![cors(origin)]));
+        assert_eq!(
+            changed(&lab.step()),
+            ["RouteConfiguration http-80", "VirtualHost http-80/get"]
+        );
+    }
+    let copies: Vec<_> = lab.host("http-80", "get").routes;
+    let copies: Vec<_> = copies.iter().map(|entry| entry.effects.len()).collect();
+    assert_eq!(copies, [0, 1], "/any, GET /");
 }
 
 #[test]
@@ -325,8 +355,5 @@ fn an_effect_that_cannot_be_sent_answers_500() {
         Some("False Invalid")
     );
     let host = lab.host("http-80", "r3.example");
-    assert!(matches!(
-        host.routes[0].action,
-        Action::Respond { status: 500, .. }
-    ));
+    assert_eq!(*host.routes[0].effects["respond"].effect, respond(500));
 }
