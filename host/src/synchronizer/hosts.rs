@@ -51,10 +51,7 @@ impl Synchronizer {
             let exists = assembled.is_some();
             let mut host = self.hosts.remove(&id).unwrap_or_default();
             if host.published != exists {
-                for route in &host.routes {
-                    dirty.findings.insert(route.clone());
-                    dirty.findings.extend(self.apis.naming(route).cloned());
-                }
+                dirty.findings.extend(host.routes.iter().cloned());
             }
             host.published = exists;
             host.own.clear();
