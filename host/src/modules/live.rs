@@ -4,13 +4,15 @@ use crate::sandbox::{Failure, Limits, Outcome, Reconciler, Role, SharedReads};
 use crate::store::Object;
 use chiton_ir::GroupKind;
 use chiton_ir::identity::names::CHITON_GROUP;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What holds for an object while its module cannot give an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum FailurePolicy {
     /// The last good output; without one, as if the object were absent.
     #[default]
@@ -258,6 +260,6 @@ fn different<K: Ord + Clone, V>(
         .collect()
 }
 
-fn is_policy(kind: &GroupKind) -> bool {
+pub(super) fn is_policy(kind: &GroupKind) -> bool {
     kind.group == CHITON_GROUP && kind.kind == "Policy"
 }

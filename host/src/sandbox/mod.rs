@@ -3,13 +3,29 @@
 //! [`Reconciler`] is the seam between the pipeline and what runs: a WebAssembly component in this
 //! module, a plain Rust function in tests of the pipeline.
 
+mod answer;
+mod bindings;
+mod call;
+mod component;
+mod engine;
+mod fault;
+mod front_door;
 mod limits;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
+pub(crate) use component::is_dns_label;
+pub use component::{Component, Terms, digest};
+pub use engine::{Engine, EngineError, MAX_MEMORY};
+pub use front_door::{CONTRACT, LoadError, MAX_COMPONENT};
 pub use limits::{LOG_MESSAGES, Limits};
 
 use crate::store::Object;
 use chiton_ir::gateway::LabelSelector;
 use chiton_ir::{Condition, GroupKind, ObjectRef};
+use std::fmt;
 use std::sync::{Arc, Mutex};
 
 /// Where a module runs: which documents it may return, and the outputs of which layers it may read.
@@ -23,6 +39,18 @@ pub enum Role {
     Route,
     /// APIs: read routes' and gateways' outputs.
     Api,
+}
+
+/// As in the contract: `gateway`, `policy`, `route`, `api`.
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gateway => "gateway",
+            Self::Policy => "policy",
+            Self::Route => "route",
+            Self::Api => "api",
+        })
+    }
 }
 
 /// What a module says of itself (`describe` of the contract).

@@ -17,6 +17,7 @@ pub use snapshot::{Diff, Difference, Snapshot, Told};
 use arc_swap::ArcSwap;
 use chiton_ir::GroupKind;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// One change of a commit.
 #[derive(Clone, Debug)]
@@ -34,6 +35,7 @@ pub enum Change {
 pub struct Store {
     current: ArcSwap<Snapshot>,
     feed: ChangeFeed,
+    commits: watch::Sender<u64>,
 }
 
 impl Store {
@@ -58,7 +60,18 @@ impl Store {
             told = next.apply(changes);
             next
         });
+        if told.is_empty() {
+            return;
+        }
         self.feed.push(told);
+        self.commits.send_modify(|commits| *commits += 1);
+    }
+
+    /// The number of commits that changed something. For those who look at the whole snapshot when
+    /// it has changed; what has changed is in the feed.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.commits.subscribe()
     }
 
     /// What has changed since it was last asked. There is one reader: the pipeline.

@@ -1,0 +1,151 @@
+//! The bytes of live modules, so that they outlive a restart.
+//!
+//! After a restart the `ConfigMap` of a module may hold a version that is refused, and then what was
+//! live before is nowhere but here: `<sha256>.wasm` and an index, for this user alone.
+
+use crate::sandbox::digest;
+use crate::store::Key;
+use chiton_ir::ObjectRef;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+const INDEX: &str = "index.json";
+
+/// What is known of a saved module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Entry {
+    /// The `ConfigMap` that it came from.
+    pub source: ObjectRef,
+    /// Fingerprint of the offer.
+    pub fingerprint: String,
+    /// Text of its manifest.
+    pub manifest: String,
+    /// SHA-256 of the component.
+    pub digest: String,
+}
+
+/// The folder.
+#[derive(Debug)]
+pub(super) struct Saved {
+    dir: PathBuf,
+    index: Mutex<BTreeMap<String, Entry>>,
+}
+
+impl Saved {
+    /// Opens the folder; makes it if need be. An index that cannot be read is an empty one.
+    pub(super) fn open(dir: PathBuf) -> io::Result<Self> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&dir)?;
+        let index = match fs::read(dir.join(INDEX)) {
+            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+                tracing::warn!(dir = %dir.display(), %error, "the index of saved modules is damaged and ignored: modules whose ConfigMap holds a refused version are not live until it is mended");
+                BTreeMap::new()
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(error),
+        };
+        Ok(Self {
+            dir,
+            index: Mutex::new(index),
+        })
+    }
+
+    /// What was live under this name, from this `ConfigMap`.
+    pub(super) fn entry(&self, name: &str, source: &Key) -> Option<Entry> {
+        self.lock()
+            .get(name)
+            .filter(|entry| entry.source == **source)
+            .cloned()
+    }
+
+    /// The name of what was live from this `ConfigMap`.
+    pub(super) fn name_from(&self, source: &Key) -> Option<String> {
+        let index = self.lock();
+        let mut entries = index.iter();
+        entries
+            .find(|(_, entry)| entry.source == **source)
+            .map(|(name, _)| name.clone())
+    }
+
+    /// The component of an entry.
+    pub(super) fn bytes(&self, entry: &Entry) -> io::Result<Vec<u8>> {
+        let bytes = fs::read(self.component(&entry.digest))?;
+        if digest(&bytes) == entry.digest {
+            Ok(bytes)
+        } else {
+            Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the saved component is damaged",
+            ))
+        }
+    }
+
+    /// Saves what went live.
+    pub(super) fn save(&self, name: &str, entry: Entry, bytes: &[u8]) -> io::Result<()> {
+        write(&self.component(&entry.digest), bytes)?;
+        let mut index = self.lock();
+        index.insert(name.to_owned(), entry);
+        self.write_index(&index)
+    }
+
+    /// Forgets all but these names.
+    pub(super) fn retain(&self, names: &BTreeSet<String>) -> io::Result<()> {
+        let mut index = self.lock();
+        let before = index.len();
+        index.retain(|name, _| names.contains(name));
+        if index.len() == before {
+            return Ok(());
+        }
+        self.write_index(&index)
+    }
+
+    /// Writes the index first: components without an entry are then removed, never the other way.
+    fn write_index(&self, index: &BTreeMap<String, Entry>) -> io::Result<()> {
+        write(&self.dir.join(INDEX), &serde_json::to_vec_pretty(index)?)?;
+        let used: BTreeSet<PathBuf> = index
+            .values()
+            .map(|entry| self.component(&entry.digest))
+            .collect();
+        for file in fs::read_dir(&self.dir)? {
+            let path = file?.path();
+            if path.file_name().is_some_and(|name| name != INDEX) && !used.contains(&path) {
+                fs::remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn component(&self, digest: &str) -> PathBuf {
+        self.dir.join(format!("{digest}.wasm"))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes a file whole or not at all.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let next = path.with_extension("next");
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&next)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&next, path)?;
+    match path.parent() {
+        Some(dir) => fs::File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
+}
