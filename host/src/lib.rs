@@ -6,9 +6,11 @@
 
 pub mod admin;
 pub mod cli;
+pub mod config;
 pub mod envoy;
 pub mod modules;
 pub mod pipeline;
+pub mod runtime;
 pub mod sandbox;
 pub mod status;
 pub mod store;

@@ -31,7 +31,7 @@ mod wake;
 mod tests;
 
 pub use follow::watch;
-pub use kinds::{KINDS, synced};
+pub use kinds::{KINDS, Known, synced};
 pub use problem::Problem;
 
 use crate::store::Object;

@@ -1,6 +1,7 @@
 //! What is wrong with a file or an object in it.
 
 use chiton_ir::ObjectRef;
+use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,8 @@ use std::path::{Path, PathBuf};
 ///
 /// Objects whose [`crate::store::Object::problem`] is set have one too: a reader of the list need
 /// not look for these.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Problem {
     /// File, relative to the manifests folder; empty for the folder itself.
     pub path: PathBuf,

@@ -1,0 +1,211 @@
+//! A running host: every part started, connected, and stopped in order.
+
+mod gate;
+pub mod offline;
+mod publish;
+
+use crate::admin::{self, Admin, Metrics};
+use crate::config::{Config, EnvoyMode};
+use crate::envoy::{self, DataDir, ManagedEnvoy};
+use crate::modules::Registry;
+use crate::pipeline::channel::Events;
+use crate::pipeline::{self, Driver, Engine};
+use crate::status::Board;
+use crate::store::Store;
+use crate::synchronizer::{Options, Synchronizer};
+use crate::watcher::files;
+use anyhow::Context as _;
+use chiton_xds::{Listener, Server};
+use gate::Gate;
+use publish::Publisher;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+/// Runs a host until `stop` is cancelled, or until a part of it cannot go on.
+pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
+    let data_dir = Arc::new(DataDir::lock(&config.data_dir)?);
+    let registry = prometheus::Registry::new();
+    let store = Arc::new(Store::new());
+    let events = Arc::new(Events::default());
+    let xds = Server::new(chiton_xds::Options::default());
+    let board = Arc::new(Board::new(xds.clone()));
+    let engine = Engine::new(
+        pipeline::Options::default(),
+        pipeline::Metrics::new(&registry)?,
+    )
+    .context("cannot start threads for reconcilers")?;
+    let modules = Registry::start(
+        &config.reconcilers.clone().into(),
+        data_dir.path(),
+        engine.world(),
+    )?;
+    let parts = CancellationToken::new();
+    let mut tasks = JoinSet::new();
+
+    let (problems, problems_seen) = watch::channel(Vec::new());
+    let admin = Admin {
+        board: board.clone(),
+        modules: modules.clone(),
+        xds: xds.clone(),
+        problems: problems_seen.clone(),
+        metrics: Arc::new(Metrics::new(registry)?),
+    };
+    let admin_listener = bind("--admin-address", config.admin_address).await?;
+    info!(address = %admin_listener.local_addr()?, "admin server");
+    let stopped = parts.clone().cancelled_owned();
+    tasks.spawn(async move {
+        admin::serve(admin_listener, admin, stopped)
+            .await
+            .context("the admin server failed")
+    });
+
+    let mut listeners = Vec::new();
+    if let Some(address) = config.xds_address {
+        let listener = bind("--xds-address", address).await?;
+        info!(address = %listener.local_addr()?, "xDS server");
+        listeners.push(Listener::Tcp(listener));
+    }
+    if config.envoy == EnvoyMode::Managed {
+        listeners.push(Listener::Unix(unix_listener(&data_dir.xds_socket())?));
+    }
+    let server = xds.clone();
+    let stopped = parts.clone().cancelled_owned();
+    tasks.spawn(async move {
+        server
+            .serve(listeners, stopped)
+            .await
+            .context("the xDS server failed")
+    });
+
+    // Envoy first: one that outlived the last host says which addresses are its own.
+    let envoy = match config.envoy {
+        EnvoyMode::Managed => Some(start_envoy(&data_dir, &config).await?),
+        EnvoyMode::None => None,
+    };
+    let gate = match &envoy {
+        Some(envoy) => Some(Gate::new(bound(envoy).await)),
+        None => None,
+    };
+
+    let following = files::watch(&config.manifests, store.clone(), problems, parts.clone()).await?;
+    tasks.spawn(async move { following.await.context("the watcher stopped") });
+    tasks.spawn(log_problems(problems_seen, parts.clone()));
+    // Modules that are there from the start are live or refused before the first epoch.
+    let (registry, inputs, world) = (modules.clone(), store.snapshot(), engine.world());
+    tokio::task::spawn_blocking(move || registry.load_all(&inputs, &world))
+        .await
+        .context("loading modules panicked")?;
+    tasks.spawn(modules.clone().follow(store.clone(), parts.clone()));
+    let driver = Driver {
+        store,
+        modules: modules.subscribe(),
+        events: events.clone(),
+        engine,
+    };
+    tasks.spawn(driver.run(parts.clone()));
+    let publisher = Publisher {
+        synchronizer: Synchronizer::new(options(&config)),
+        events,
+        board,
+        xds,
+        gate,
+    };
+    tasks.spawn(publisher.run(parts.clone()));
+
+    let result = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        Some(ended) = tasks.join_next() => Err(ended
+            .context("a part of the host panicked")
+            .and_then(|result| result)
+            .err()
+            .unwrap_or_else(|| anyhow::anyhow!("a part of the host ended before its time"))),
+    };
+    info!("stopping");
+    // Envoy drains while everything else still works.
+    if let Some(envoy) = envoy {
+        envoy.stop().await;
+    }
+    parts.cancel();
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            error!(%error, "a part of the host did not end well");
+        }
+    }
+    result
+}
+
+async fn start_envoy(data_dir: &Arc<DataDir>, config: &Config) -> anyhow::Result<ManagedEnvoy> {
+    let options = envoy::Options {
+        access_log: config.access_log,
+        ..envoy::Options::default()
+    };
+    // It is stopped by hand, before everything else.
+    Ok(ManagedEnvoy::start(data_dir.clone(), options, CancellationToken::new()).await?)
+}
+
+/// Addresses that an adopted Envoy has; none of one that was just started.
+async fn bound(envoy: &ManagedEnvoy) -> BTreeSet<SocketAddr> {
+    if !envoy.is_adopted() {
+        return BTreeSet::new();
+    }
+    envoy.bound().await.unwrap_or_else(|error| {
+        warn!("the adopted Envoy does not say where it listens, so its ports look taken: {error}");
+        BTreeSet::new()
+    })
+}
+
+/// What the synchronizer must know of this configuration.
+fn options(config: &Config) -> Options {
+    Options {
+        bind_address: config.bind_address,
+        low_port_offset: config.low_port_offset,
+        access_log: config.access_log,
+        fleet_per_gateway: false,
+    }
+}
+
+async fn bind(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}; free the port or change {flag}"))
+}
+
+/// A socket in the locked data folder: one that is there is left from a host that died.
+fn unix_listener(path: &std::path::Path) -> anyhow::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error)
+                .with_context(|| format!("cannot remove the old socket {}", path.display()));
+        }
+        _ => {}
+    }
+    UnixListener::bind(path).with_context(|| format!("cannot make the socket {}", path.display()))
+}
+
+/// Says in the log what is wrong with files, each time that something else is.
+async fn log_problems(
+    mut problems: watch::Receiver<Vec<files::Problem>>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut said = Vec::new();
+    loop {
+        let now = problems.borrow_and_update().clone();
+        for problem in now.iter().filter(|problem| !said.contains(*problem)) {
+            warn!("{problem}");
+        }
+        said = now;
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            changed = problems.changed() => if changed.is_err() {
+                stop.cancelled().await;
+                return Ok(());
+            },
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! From a folder of manifests to Envoy resources, once, without a network.
+
+use crate::config::Config;
+use crate::modules::{ModuleInfo, ModuleState, Registry};
+use crate::pipeline::channel::{Batch, Event};
+use crate::pipeline::{self, Engine, Metrics, World};
+use crate::status::{self, ObjectStatus};
+use crate::store::{Change, Store};
+use crate::synchronizer::{Delta, Synchronizer};
+use crate::watcher::files::{self, Problem};
+use anyhow::Context as _;
+
+/// What a folder leads to.
+#[derive(Debug)]
+pub struct Offline {
+    /// What is wrong with files.
+    pub problems: Vec<Problem>,
+    /// Modules that were refused.
+    pub refused: Vec<ModuleInfo>,
+    /// Resources of the default fleet and findings.
+    pub delta: Delta,
+    world: World,
+}
+
+impl Offline {
+    /// Status of every object; `Programmed` is unknown without proxies.
+    #[must_use]
+    pub fn objects(&self) -> Vec<ObjectStatus> {
+        let findings = |key: &_| self.delta.findings.get(key).and_then(Option::as_ref);
+        status::all(&self.world, findings, None)
+    }
+}
+
+/// Reads and reconciles a folder.
+pub fn run(config: &Config) -> anyhow::Result<Offline> {
+    let loaded = files::load(&config.manifests)?;
+    let store = Store::new();
+    let mut changes: Vec<Change> = loaded.objects.iter().cloned().map(Change::Put).collect();
+    changes.extend(files::synced(
+        loaded.objects.iter().map(|object| object.key.group_kind()),
+    ));
+    changes.extend(files::synced(
+        files::KINDS.iter().map(files::Known::group_kind),
+    ));
+    store.commit(&changes);
+    let inputs = store.snapshot();
+
+    let mut engine = Engine::new(
+        Default::default(),
+        Metrics::new(&prometheus::Registry::new())?,
+    )
+    .context("cannot start threads for reconcilers")?;
+    let registry = Registry::offline(&config.reconcilers.clone().into())?;
+    registry.load_all(&inputs, &engine.world());
+    engine.run_to_rest(&inputs, &registry.live(), pipeline::now());
+
+    let world = World::clone(&engine.world().load());
+    let events = world
+        .outputs
+        .iter()
+        .map(|(key, _)| key.clone())
+        .chain(inputs.objects().map(|object| object.key.clone()))
+        .map(|key| (key, Event::Create))
+        .collect();
+    let delta = Synchronizer::new(super::options(config)).apply(&Batch {
+        events,
+        world: world.clone(),
+    });
+    let refused = registry
+        .list()
+        .into_iter()
+        .filter(|module| module.state == ModuleState::Refused)
+        .collect();
+    Ok(Offline {
+        problems: loaded.problems,
+        refused,
+        delta,
+        world,
+    })
+}

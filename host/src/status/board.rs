@@ -1,0 +1,91 @@
+//! What the running host knows about its objects, for everybody who asks.
+
+use super::{ObjectStatus, Programmed, all};
+use crate::pipeline::World;
+use crate::store::Key;
+use crate::synchronizer::{Delta, Findings};
+use arc_swap::ArcSwap;
+use chiton_xds::{ResourceName, Server};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The newest world that the synchronizer has assembled, its findings, and the proxies' answers.
+#[derive(Debug)]
+pub struct Board {
+    state: ArcSwap<State>,
+    xds: Server,
+}
+
+/// One consistent state.
+#[derive(Clone, Debug, Default)]
+struct State {
+    world: World,
+    findings: imbl::OrdMap<Key, Arc<Findings>>,
+    /// Resources that are not sent, and why.
+    withheld: imbl::OrdMap<ResourceName, String>,
+}
+
+impl Board {
+    /// A board on which nothing stands yet.
+    #[must_use]
+    pub fn new(xds: Server) -> Self {
+        Self {
+            state: ArcSwap::default(),
+            xds,
+        }
+    }
+
+    /// Notes what a batch led to. There is one writer: the synchronizer's task.
+    pub fn update(&self, world: World, delta: &Delta) {
+        let mut state = State::clone(&self.state.load());
+        state.world = world;
+        for (key, findings) in &delta.findings {
+            match findings {
+                Some(findings) => state
+                    .findings
+                    .insert(key.clone(), Arc::new(findings.clone())),
+                None => state.findings.remove(key),
+            };
+        }
+        self.state.store(Arc::new(state));
+    }
+
+    /// Notes which resources are withheld from the proxies, and why.
+    pub fn withhold(&self, withheld: BTreeMap<ResourceName, String>) {
+        let mut state = State::clone(&self.state.load());
+        state.withheld = withheld.into();
+        self.state.store(Arc::new(state));
+    }
+
+    /// Whether a resource is noted as withheld.
+    #[must_use]
+    pub fn is_withheld(&self, name: &ResourceName) -> bool {
+        self.state.load().withheld.contains_key(name)
+    }
+
+    /// Number of the epoch that the board stands at.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.state.load().world.epoch
+    }
+
+    /// Status of every object.
+    #[must_use]
+    pub fn objects(&self) -> Vec<ObjectStatus> {
+        let state = self.state.load();
+        let programmed =
+            |fleet: &str, names: &[ResourceName]| self.programmed(&state, fleet, names);
+        all(
+            &state.world,
+            |key| state.findings.get(key).map(AsRef::as_ref),
+            Some(&programmed),
+        )
+    }
+
+    fn programmed(&self, state: &State, fleet: &str, names: &[ResourceName]) -> Programmed {
+        match names.iter().find_map(|name| state.withheld.get(name)) {
+            Some(why) => Programmed::No("PortUnavailable", why.clone()),
+            None => self.xds.programmed(fleet, names).into(),
+        }
+    }
+}
