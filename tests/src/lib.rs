@@ -13,5 +13,8 @@ pub mod process;
 pub mod quickstart;
 pub mod wait;
 
+pub mod world;
+
 pub use backend::Backend;
 pub use host::Host;
+pub use world::World;

@@ -38,10 +38,12 @@ async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     let mut servers = tokio::task::JoinSet::new();
     for listen in &options.listen {
-        let (name, address) =
-            listen.split_once('=').with_context(|| format!("{listen}: expected NAME=ADDRESS:PORT"))?;
-        let address: SocketAddr =
-            address.parse().with_context(|| format!("{listen}: not an address and port"))?;
+        let (name, address) = listen
+            .split_once('=')
+            .with_context(|| format!("{listen}: expected NAME=ADDRESS:PORT"))?;
+        let address: SocketAddr = address
+            .parse()
+            .with_context(|| format!("{listen}: not an address and port"))?;
         let listener = TcpListener::bind(address)
             .await
             .with_context(|| format!("cannot listen on {address}; is the port taken?"))?;
@@ -54,7 +56,9 @@ async fn main() -> anyhow::Result<()> {
 
 async fn serve(listener: TcpListener, name: Arc<str>) {
     loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
         // Small answers must not wait for the acknowledgement of the one before.
         let _ = stream.set_nodelay(true);
         let name = name.clone();
@@ -68,13 +72,19 @@ async fn serve(listener: TcpListener, name: Arc<str>) {
     }
 }
 
-async fn answer(name: Arc<str>, mut request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(
+    name: Arc<str>,
+    mut request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     if let Some(protocol) = request.headers().get(UPGRADE).cloned() {
         let upgrade = hyper::upgrade::on(&mut request);
         tokio::spawn(echo(upgrade));
         let mut response = Response::new(Full::default());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        response.headers_mut().insert(CONNECTION, hyper::header::HeaderValue::from_static("upgrade"));
+        response.headers_mut().insert(
+            CONNECTION,
+            hyper::header::HeaderValue::from_static("upgrade"),
+        );
         response.headers_mut().insert(UPGRADE, protocol);
         return Ok(response);
     }
@@ -91,9 +101,10 @@ async fn answer(name: Arc<str>, mut request: Request<Incoming>) -> Result<Respon
     let _ = request.into_body().collect().await;
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        hyper::header::HeaderValue::from_static("application/json"),
+    );
     Ok(response)
 }
 
@@ -106,9 +117,16 @@ fn describe(name: &str, request: &Request<Incoming>) -> Value {
             .or_default()
             .push(String::from_utf8_lossy(value.as_bytes()).into_owned());
     }
-    let host = request.uri().authority().map(ToString::to_string).or_else(|| {
-        request.headers().get(HOST).map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned())
-    });
+    let host = request
+        .uri()
+        .authority()
+        .map(ToString::to_string)
+        .or_else(|| {
+            request
+                .headers()
+                .get(HOST)
+                .map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned())
+        });
     json!({
         "backend": name,
         "method": request.method().as_str(),
