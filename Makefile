@@ -1,13 +1,79 @@
-# `make guests` builds the built-in reconcilers into target/guests, from where the host embeds them,
-# and two versions of the example policy, which the demo swaps.
+# `make run` and `make test` are all the set-up there is. What is fetched or built once is kept in
+# $(CACHE), outside the tree, so that a second checkout is quick.
 
+CACHE := $(or $(CHITON_CACHE),$(HOME)/.cache/chiton)
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 WASM_TARGET := wasm32-unknown-unknown
+CARGO_DENY := 0.20.2
+
 HELLO := --manifest-path examples/policies/hello/Cargo.toml --out target/guests
 XTASK := cargo run --quiet --package xtask --
 
+# The real Envoy: $ENVOY if it is set, else the pinned one, fetched when it is first needed.
+FETCH_ENVOY = ENVOY="$${ENVOY:-$$(tests/tools/envoy.sh "$(CACHE)")}"
+
+.PHONY: help
+help:
+	@echo 'make run        serve examples/quickstart on 127.0.0.1 until Ctrl-C'
+	@echo 'make demo       the same story by itself, under load; exit code 0 if nothing failed'
+	@echo 'make test       everything that is tested'
+	@echo 'make lint       formatting, clippy, licences and sources of dependencies'
+	@echo 'make build      target/release/chiton'
+	@echo 'make guests     the built-in reconcilers, into target/guests'
+	@echo 'make golden     write tests/golden/*/out.yaml again, to be reviewed as a diff'
+	@echo 'make crds       write deploy/crds again'
+
+# Components of the built-in reconcilers, which the host embeds, and two versions of the example policy.
 .PHONY: guests
 guests:
 	@rustup target list --installed | grep -qx $(WASM_TARGET) || rustup target add $(WASM_TARGET)
+	@echo '== building the reconcilers (wasm)'
 	$(XTASK) guests
 	$(XTASK) guests $(HELLO)
 	HELLO_VERSION=2.0.0 $(XTASK) guests $(HELLO) --name hello-v2
+
+.PHONY: build
+build: guests
+	@echo '== building the release binaries; the first time takes some ten minutes'
+	cargo build --release --package chiton --package chiton-example-backend --package chiton-tests --bins
+
+.PHONY: run
+run: build
+	@$(FETCH_ENVOY) CHITON_BIN_DIR="$(TARGET)/release" "$(TARGET)/release/quickstart"
+
+.PHONY: demo
+demo: build
+	@$(FETCH_ENVOY) CHITON_BIN_DIR="$(TARGET)/release" "$(TARGET)/release/demo"
+
+.PHONY: test
+test:
+	@tests/tools/seed-target.sh load "$(CACHE)" "$(TARGET)"
+	@$(MAKE) --no-print-directory guests
+	@echo '== building tests; the first time takes some fifteen minutes'
+	cargo build --package chiton --package chiton-example-backend
+	cargo test --workspace --no-run
+	@tests/tools/seed-target.sh save "$(CACHE)" "$(TARGET)"
+	@echo '== running tests'
+	@$(FETCH_ENVOY) CHITON_BIN_DIR="$(CURDIR)/$(TARGET)/debug" cargo test --workspace
+	@echo '== the same source gives the same components'
+	$(XTASK) reproducible
+	@echo '== all tests passed'
+
+.PHONY: golden
+golden: guests
+	cargo build --package chiton
+	UPDATE_GOLDEN=1 CHITON_BIN_DIR="$(CURDIR)/$(TARGET)/debug" cargo test --package chiton-tests --test golden rendered
+
+.PHONY: crds
+crds:
+	$(XTASK) crds
+
+.PHONY: lint
+lint: guests $(CACHE)/tools/bin/cargo-deny
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- --deny warnings
+	"$(CACHE)/tools/bin/cargo-deny" --log-level error check bans licenses sources
+
+$(CACHE)/tools/bin/cargo-deny:
+	@echo '== installing cargo-deny $(CARGO_DENY) into $(CACHE)/tools'
+	cargo install --quiet --locked --root "$(CACHE)/tools" --version $(CARGO_DENY) cargo-deny

@@ -98,7 +98,7 @@ async fn story() -> anyhow::Result<()> {
     .await?;
     step("swap the module: version 2 answers in another way", async {
         host.write("hello-module.yaml", &quickstart::hello(2)?)?;
-        host.eventually(&hello, |answer| expect_hello(answer, "Hello, world!"))
+        host.eventually(&hello, |answer| expect_hello(answer, "world (version 2.0.0)"))
             .await
     })
     .await?;
@@ -127,7 +127,7 @@ async fn story() -> anyhow::Result<()> {
             })
             .await?;
             println!("      refused: {reason}");
-            host.eventually(&hello, |answer| expect_hello(answer, "Hello, world!"))
+            host.eventually(&hello, |answer| expect_hello(answer, "world (version 2.0.0)"))
                 .await
         },
     )
