@@ -4,7 +4,7 @@
 //! into another. Paths that the compiler writes into panic messages are mapped to fixed ones.
 
 use crate::component;
-use crate::{cargo, read};
+use crate::{cargo, read, workspace};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -139,17 +139,10 @@ impl Build {
     }
 }
 
-/// Builds the module of another crate into a folder.
-pub fn build_other(
-    workspace: &Path,
-    manifest: &Path,
-    out: &Path,
-    name: Option<&str>,
-) -> Result<()> {
+/// Builds the module of another crate, of this workspace or of another, into a folder.
+pub fn build_other(manifest: &Path, out: &Path, name: Option<&str>) -> Result<()> {
     let manifest = std::path::absolute(manifest)?;
-    let folder = manifest.parent().context("a manifest has a folder")?;
-    let mut build = Build::of(workspace);
-    folder.clone_into(&mut build.workspace);
+    let build = Build::of(&workspace(Some(&manifest))?);
     build.fetch()?;
     let manifest_path = manifest.display().to_string();
     let mut arguments = vec!["--manifest-path", manifest_path.as_str()];

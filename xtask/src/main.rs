@@ -10,7 +10,7 @@ mod reproducible;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[derive(Parser)]
 #[command(about, version)]
@@ -52,13 +52,13 @@ enum Step {
 }
 
 fn main() -> Result<()> {
-    let workspace = workspace()?;
+    let workspace = workspace(None)?;
     match Arguments::parse().step {
         Step::Guests {
             manifest_path: Some(manifest),
             out: Some(out),
             name,
-        } => guests::build_other(&workspace, &manifest, &out, name.as_deref()),
+        } => guests::build_other(&manifest, &out, name.as_deref()),
         Step::Guests { out, .. } => {
             let out = out.unwrap_or_else(|| workspace.join("target/guests"));
             guests::Build::of(&workspace).all(&out)
@@ -69,11 +69,16 @@ fn main() -> Result<()> {
     }
 }
 
-/// The workspace of the current folder. Not a path from compile time: one target folder may serve
-/// several work trees.
-fn workspace() -> Result<PathBuf> {
-    let output = Command::new(cargo())
-        .args(["locate-project", "--workspace", "--message-format", "plain"])
+/// The workspace of a manifest, or of the current folder. Not a path from compile time: one target
+/// folder may serve several work trees.
+fn workspace(manifest: Option<&Path>) -> Result<PathBuf> {
+    let mut command = Command::new(cargo());
+    command.args(["locate-project", "--workspace", "--message-format", "plain"]);
+    if let Some(manifest) = manifest {
+        command.arg("--manifest-path").arg(manifest);
+    }
+    let output = command
+        .stderr(Stdio::inherit())
         .output()
         .context("cannot run cargo")?;
     ensure!(
