@@ -99,14 +99,12 @@ impl Host {
 
     /// Process id of the managed Envoy.
     pub fn envoy_pid(&self) -> anyhow::Result<u32> {
-        let path = self.data_dir().join("envoy.pid");
+        let path = self.data_dir().join("envoy-process.json");
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("reading {}", path.display()))?;
-        let pid = text
-            .split_whitespace()
-            .next()
-            .context("the pid file is empty")?;
-        Ok(pid.parse()?)
+        let record: Value = serde_json::from_str(&text)?;
+        let pid = record["pid"].as_u64().context("the record has no pid")?;
+        Ok(pid.try_into()?)
     }
 
     /// One object's status from the admin server; null if it has none.
