@@ -34,7 +34,9 @@ fn main() {
             );
             return;
         }
-        let _ = writeln!(list, "    ({name:?}, include_bytes!({:?})),", path);
+        // As a string literal, hence the quotes and escapes of `Debug`.
+        let path = path.display().to_string();
+        let _ = writeln!(list, "    ({name:?}, include_bytes!({path:?})),");
     }
     list.push_str("];\n");
     write(&list);

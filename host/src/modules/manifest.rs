@@ -71,8 +71,15 @@ impl Manifest {
     pub fn parse(text: &str) -> Result<Self, String> {
         let value: Value = serde_saphyr::from_str(text)
             .map_err(|error| format!("module.yaml is not YAML: {}", first_line(&error)))?;
-        let raw: Raw = serde_path_to_error::deserialize(&value)
-            .map_err(|error| format!("module.yaml: {}: {}", error.path(), error.inner()))?;
+        let raw: Raw = serde_path_to_error::deserialize(&value).map_err(|error| {
+            let what = error.inner().to_string();
+            let hint = if what.ends_with("expected a string") {
+                " (put it in quotes)"
+            } else {
+                ""
+            };
+            format!("module.yaml: {}: {what}{hint}", error.path())
+        })?;
         raw.check()
     }
 
@@ -82,6 +89,17 @@ impl Manifest {
         let value: Value = serde_saphyr::from_str(text).ok()?;
         let name = value.get("name")?.as_str()?;
         is_dns_label(name).then(|| name.to_owned())
+    }
+
+    /// The failure policy in a manifest that may be wrong in everything else. One that is itself
+    /// wrong was at least not meant to let requests pass as usual.
+    #[must_use]
+    pub fn failure_policy_in(text: &str) -> FailurePolicy {
+        let value: Value = serde_saphyr::from_str(text).unwrap_or_default();
+        match value.get("failurePolicy") {
+            None => FailurePolicy::default(),
+            Some(policy) => FailurePolicy::deserialize(policy).unwrap_or(FailurePolicy::FailClosed),
+        }
     }
 }
 

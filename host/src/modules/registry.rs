@@ -13,7 +13,7 @@ use crate::store::{Key, Object, Snapshot, Store};
 use arc_swap::ArcSwap;
 use chiton_ir::GroupKind;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -38,7 +38,7 @@ pub enum RegistryError {
     #[error("live modules cannot be saved in {}: {error}", path.display())]
     Saved {
         /// The folder.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// Why.
         error: std::io::Error,
     },
@@ -75,12 +75,19 @@ impl Registry {
         Self::new(engine, builtins, Some(saved), world).map(Arc::new)
     }
 
-    /// A registry that neither reads nor writes a data folder.
+    /// A registry without a data folder: nothing that it does depends on what was live before, and
+    /// nothing outlives it but compiled modules in the user's cache, where there is one.
     ///
     /// # Errors
     /// See [`RegistryError`].
     pub fn offline(builtins: &Builtins) -> Result<Self, RegistryError> {
-        Self::new(Engine::new(None)?, builtins, None, Arc::default())
+        let cached = cache_dir().map(|dir| Engine::new(Some(&dir)));
+        let engine = match cached {
+            Some(Ok(engine)) => engine,
+            // It costs time, nothing else.
+            Some(Err(_)) | None => Engine::new(None)?,
+        };
+        Self::new(engine, builtins, None, Arc::default())
     }
 
     fn new(
@@ -198,7 +205,7 @@ impl Registry {
             self.consider(offer, &world.load_full());
         }
         self.publish();
-        let waits = self.slots().slots.values().any(|slot| {
+        let waits = self.slots().named.values().any(|slot| {
             slot.offered
                 .as_ref()
                 .is_some_and(|it| it.candidate.is_some())
@@ -231,7 +238,7 @@ impl Registry {
         slots.retain(&names);
         slots.doubles = doubles;
         for (name, offer) in &offers {
-            let slot = slots.slots.entry(name.clone()).or_insert_with(|| Slot {
+            let slot = slots.named.entry(name.clone()).or_insert_with(|| Slot {
                 source: offer.source.clone(),
                 live: None,
                 offered: Some(Offered::new(offer)),
@@ -246,7 +253,7 @@ impl Registry {
     /// The name of the module that came from a `ConfigMap`, now or before a restart.
     fn name_from(&self, source: &Key) -> Option<String> {
         let slots = self.slots();
-        let mut known = slots.slots.iter();
+        let mut known = slots.named.iter();
         known
             .find(|(_, slot)| slot.source == *source)
             .map(|(name, _)| name.clone())
@@ -270,7 +277,7 @@ impl Registry {
     /// Whether nothing is left to do: the offer is live, or was refused as it is.
     fn is_settled(&self, offer: &Offer) -> bool {
         let mut slots = self.slots();
-        let Some(slot) = slots.slots.get_mut(&offer.name) else {
+        let Some(slot) = slots.named.get_mut(&offer.name) else {
             return true;
         };
         let is = |fingerprint: &String| *fingerprint == offer.fingerprint;
@@ -287,7 +294,7 @@ impl Registry {
     fn restore(&self, offer: &Offer) -> bool {
         let first = self
             .slots()
-            .slots
+            .named
             .get(&offer.name)
             .is_some_and(|slot| slot.live.is_none());
         let entry = self.saved.as_ref().filter(|_| first).and_then(|saved| {
@@ -313,7 +320,7 @@ impl Registry {
                 );
                 let offered = self
                     .slots()
-                    .slots
+                    .named
                     .get(&offer.name)
                     .and_then(|slot| slot.offered.clone());
                 self.slots()
@@ -322,7 +329,7 @@ impl Registry {
                     return true;
                 }
                 self.set_offered(offer, |slot| {
-                    *slot = offered.unwrap_or_else(|| Offered::new(offer))
+                    *slot = offered.unwrap_or_else(|| Offered::new(offer));
                 });
                 false
             }
@@ -340,7 +347,7 @@ impl Registry {
     /// The candidate that waits for its trial, if it is of this offer.
     fn waiting(&self, offer: &Offer) -> Option<Candidate> {
         let slots = self.slots();
-        let offered = slots.slots.get(&offer.name)?.offered.as_ref()?;
+        let offered = slots.named.get(&offer.name)?.offered.as_ref()?;
         offered
             .candidate
             .clone()
@@ -417,7 +424,7 @@ impl Registry {
     }
 
     fn set_offered(&self, offer: &Offer, change: impl FnOnce(&mut Offered)) {
-        if let Some(slot) = self.slots().slots.get_mut(&offer.name) {
+        if let Some(slot) = self.slots().named.get_mut(&offer.name) {
             change(slot.offered.get_or_insert_with(|| Offered::new(offer)));
         }
     }
@@ -443,6 +450,15 @@ impl Registry {
     fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// `$XDG_CACHE_HOME/chiton/compiled`, or below `~/.cache`.
+fn cache_dir() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).map(PathBuf::from);
+    named("XDG_CACHE_HOME")
+        .or_else(|| named("HOME").map(|home| home.join(".cache")))
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join("chiton/compiled"))
 }
 
 /// Runs a candidate on all that it would own.

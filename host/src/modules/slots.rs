@@ -4,7 +4,7 @@ use super::builtin::Builtin;
 use super::candidate::Candidate;
 use super::info::{self, ModuleInfo, ModuleState};
 use super::offer::Offer;
-use super::{FailurePolicy, LiveModule, Modules};
+use super::{FailurePolicy, LiveModule, Manifest, Modules};
 use crate::store::Key;
 use chiton_ir::GroupKind;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -43,7 +43,7 @@ impl Offered {
             digest: manifest
                 .and_then(|it| it.sha256.clone())
                 .unwrap_or_default(),
-            failure_policy: manifest.map(|it| it.failure_policy).unwrap_or_default(),
+            failure_policy: Manifest::failure_policy_in(&offer.text),
             state: ModuleState::Fetched,
             reason: String::new(),
             candidate: None,
@@ -65,7 +65,7 @@ pub(super) struct Slots {
     pub builtins: BTreeMap<String, Builtin>,
     /// Since when the built-in modules are live.
     pub since: String,
-    pub slots: BTreeMap<String, Slot>,
+    pub named: BTreeMap<String, Slot>,
     /// Offers of a name that another `ConfigMap` has.
     pub doubles: Vec<ModuleInfo>,
     pub retired: VecDeque<ModuleInfo>,
@@ -74,7 +74,7 @@ pub(super) struct Slots {
 impl Slots {
     /// What owns a name's objects now.
     pub(super) fn live(&self, name: &str) -> Option<&Arc<LiveModule>> {
-        let slot = self.slots.get(name).and_then(|slot| slot.live.as_ref());
+        let slot = self.named.get(name).and_then(|slot| slot.live.as_ref());
         match slot {
             Some(live) => Some(&live.module),
             None => self.builtins.get(name).map(|builtin| &builtin.module),
@@ -96,7 +96,7 @@ impl Slots {
 
     /// Puts a version in charge.
     pub(super) fn go_live(&mut self, name: &str, module: Arc<LiveModule>, fingerprint: String) {
-        let Some(slot) = self.slots.get_mut(name) else {
+        let Some(slot) = self.named.get_mut(name) else {
             return;
         };
         slot.offered = None;
@@ -115,13 +115,13 @@ impl Slots {
     /// Lets go of all names but these.
     pub(super) fn retain(&mut self, names: &BTreeSet<String>) {
         let gone: Vec<String> = self
-            .slots
+            .named
             .keys()
             .filter(|name| !names.contains(*name))
             .cloned()
             .collect();
         for name in gone {
-            if let Some(slot) = self.slots.remove(&name)
+            if let Some(slot) = self.named.remove(&name)
                 && let Some(live) = slot.live
             {
                 tracing::info!(module = name, source = %slot.source, "module retired: its ConfigMap is gone");
@@ -133,7 +133,7 @@ impl Slots {
     fn retire(&mut self, live: &Live, source: &str, reason: &str) {
         let mut shown = describe(&live.module, source, &live.since);
         shown.state = ModuleState::Retired;
-        shown.reason = reason.to_owned();
+        reason.clone_into(&mut shown.reason);
         self.retired.push_front(shown);
         self.retired.truncate(SHOWN_RETIRED);
     }
@@ -145,7 +145,7 @@ impl Slots {
             .into_iter()
             .filter_map(|name| self.live(&name).cloned());
         let mut modules = Modules::new(live);
-        for (name, slot) in &self.slots {
+        for (name, slot) in &self.named {
             if let Some(offered) = &slot.offered
                 && self.live(name).is_none()
             {
@@ -165,9 +165,9 @@ impl Slots {
         let builtins = self
             .builtins
             .iter()
-            .filter(|(name, _)| self.slots.get(*name).is_none_or(|slot| slot.live.is_none()))
+            .filter(|(name, _)| self.named.get(*name).is_none_or(|slot| slot.live.is_none()))
             .map(|(_, builtin)| describe(&builtin.module, &builtin.source, &self.since));
-        let live = self.slots.values().filter_map(|slot| {
+        let live = self.named.values().filter_map(|slot| {
             let live = slot.live.as_ref()?;
             Some(describe(
                 &live.module,
@@ -175,7 +175,7 @@ impl Slots {
                 &live.since,
             ))
         });
-        let offered = self.slots.iter().filter_map(|(name, slot)| {
+        let offered = self.named.iter().filter_map(|(name, slot)| {
             let offered = slot.offered.as_ref()?;
             Some(offered.describe(name, &slot.source.to_string()))
         });
@@ -192,7 +192,7 @@ impl Slots {
     fn names(&self) -> BTreeSet<String> {
         self.builtins
             .keys()
-            .chain(self.slots.keys())
+            .chain(self.named.keys())
             .cloned()
             .collect()
     }

@@ -5,8 +5,9 @@
 
 use super::bindings::{self, attached, clock, logging, objects, outputs, types};
 use super::{Failure, LOG_MESSAGES, Limits, Role, SharedReads};
-use crate::store::Key;
+use crate::store::{Key, Object};
 use chiton_ir::{GroupKind, documents};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use wasmtime::ResourceLimiter;
@@ -151,8 +152,9 @@ impl objects::Host for Call {
         let Some(found) = self.read(|reads| reads.get(&object))? else {
             return Ok(None);
         };
-        self.count_read(found.body.len())?;
-        Ok(Some(found.body.to_vec()))
+        let body = readable(&found);
+        self.count_read(body.len())?;
+        Ok(Some(body))
     }
 
     fn list(
@@ -165,18 +167,16 @@ impl objects::Host for Call {
         self.check_granted(&kind)?;
         let selector = bindings::selector(selector);
         let found = self.read(|reads| reads.list(&kind, namespace.as_deref(), &selector))?;
-        for object in &found {
-            self.count_read(
-                object.body.len() + object.key.namespace.len() + object.key.name.len(),
-            )?;
-        }
-        Ok(found
-            .iter()
-            .map(|object| objects::Object {
+        let mut given = Vec::with_capacity(found.len());
+        for object in found {
+            let body = readable(&object);
+            self.count_read(body.len() + object.key.namespace.len() + object.key.name.len())?;
+            given.push(objects::Object {
                 ref_: (&*object.key).into(),
-                body: object.body.to_vec(),
-            })
-            .collect())
+                body,
+            });
+        }
+        Ok(given)
     }
 }
 
@@ -286,6 +286,23 @@ impl ResourceLimiter for Call {
     fn memories(&self) -> usize {
         MAX_INSTANCES
     }
+}
+
+/// The body of an object as a guest gets it. One that cannot be read has none, and must not make
+/// those fail that only ask whether it is there: it is given with its identity alone.
+fn readable(object: &Object) -> Vec<u8> {
+    if object.problem.is_none() {
+        return object.body.to_vec();
+    }
+    let metadata = if object.key.namespace.is_empty() {
+        json!({"name": object.key.name})
+    } else {
+        json!({"name": object.key.name, "namespace": object.key.namespace})
+    };
+    let kind = &object.key.kind;
+    json!({"apiVersion": object.api_version, "kind": kind, "metadata": metadata})
+        .to_string()
+        .into_bytes()
 }
 
 /// The object of a call, for log lines.

@@ -17,7 +17,7 @@ pub(super) fn failure(error: &wasmtime::Error, limits: &Limits) -> Failure {
         Some(Trap::UnreachableCodeReached) => Failure::Module(format!(
             "it trapped: it reached `unreachable`, as a panic does{trace}"
         )),
-        Some(trap) => Failure::Module(format!("it trapped: {}{trace}", plain(trap))),
+        Some(trap) => Failure::Module(format!("it trapped: {}{trace}", plain(*trap))),
         None if is_too_much_data(error) => Failure::Module(format!(
             "it handed over more than its output limit of {} bytes",
             limits.output
@@ -26,7 +26,7 @@ pub(super) fn failure(error: &wasmtime::Error, limits: &Limits) -> Failure {
     }
 }
 
-fn plain(trap: &Trap) -> String {
+fn plain(trap: Trap) -> String {
     let text = trap.to_string();
     text.strip_prefix("wasm trap: ").unwrap_or(&text).to_owned()
 }

@@ -136,7 +136,7 @@ impl Guest {
         self.words(&[1, at, len, 0, 0, 0])
     }
 
-    /// Instructions that call `get` for an object. The answer is at `$answer`.
+    /// Instructions that call `get` for an object.
     pub(crate) fn get(&mut self, object: &ObjectRef) -> String {
         self.import("objects", "get", 9);
         let mut code = String::new();
@@ -146,6 +146,11 @@ impl Guest {
         }
         let answer = self.words(&[0, 0, 0]);
         format!("{code} (i32.const {answer}) call $get ")
+    }
+
+    /// Where the answer of the last [`Guest::get`] is: whether there is one, pointer and length.
+    pub(crate) fn answer(&self) -> usize {
+        DATA + self.data.len() - 12
     }
 
     /// Instructions that log a message at level `warn`.

@@ -170,7 +170,7 @@ fn a_huge_output_is_refused() {
     let sentence = module_failure(&load_with(Guest::policy("huge", &document), limits));
     assert_eq!(
         sentence,
-        "it returned 1028 bytes, more than its output limit of 1000"
+        "it returned 1027 bytes, more than its output limit of 1000"
     );
 }
 
@@ -287,6 +287,35 @@ fn reads_are_recorded_and_given() {
         .reconcile(&policy_object("p", "{}"), b"{}", world.clone())
         .expect("a good call");
     assert_eq!(world.lock().unwrap().asked, ["ConfigMap default/c"]);
+}
+
+#[test]
+fn what_cannot_be_read_has_an_identity() {
+    // Traps unless the answer is `some` of more than two bytes.
+    let wanted = ObjectRef::new("", "ConfigMap", "default", "c");
+    let mut guest = Guest::new("asks", Role::Policy);
+    let get = guest.get(&wanted);
+    let answer = guest.answer();
+    guest.body = format!(
+        "{get} (if (i32.lt_u (i32.load (i32.const {})) (i32.const 3)) (then unreachable)) {}",
+        answer + 8,
+        guest.body
+    );
+    guest.reads = vec![wanted.group_kind()];
+    let component = load(guest);
+    let broken = Object {
+        problem: Some("over 1 MiB".into()),
+        ..Object::clone(&object("", "ConfigMap", "c", ""))
+    };
+    let world = World {
+        objects: vec![Arc::new(broken)],
+        ..World::default()
+    };
+    component
+        .reconcile(&policy_object("p", "{}"), b"{}", world.shared())
+        .expect("a good call");
+    let absent = component.reconcile(&policy_object("p", "{}"), b"{}", World::default().shared());
+    assert!(matches!(absent, Err(Failure::Module(_))));
 }
 
 #[test]
