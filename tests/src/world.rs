@@ -2,6 +2,7 @@
 
 use crate::http::{self, Answer, Ask};
 use crate::{Backend, Host, paths};
+use std::fmt::Write as _;
 
 /// A host with the GatewayClass `chiton`, the Gateway `gateway` (one HTTP listener `http`) and the
 /// Backends `a`, `b` and `c`, all in the namespace `default`.
@@ -103,7 +104,8 @@ spec:
 "
     );
     for name in ["a", "b", "c"] {
-        text.push_str(&format!(
+        write!(
+            text,
             "---
 apiVersion: chiton.dev/v1alpha1
 kind: Backend
@@ -111,7 +113,7 @@ metadata: {{name: {name}}}
 spec: {{endpoints: [{{host: 127.0.0.1, port: {}}}]}}
 ",
             backend.port(name)?
-        ));
+        )?;
     }
     Ok(text)
 }
