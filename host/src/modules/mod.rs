@@ -12,10 +12,11 @@
 //! | `candidate` | verifying and compiling an offer |
 //! | `slots`, `info` | what is live, offered and retired, and what is shown of it |
 //! | `saved` | the bytes of live modules, for a restart |
-//! | `registry` | the life cycle |
+//! | `registry`, `consider` | all offers, and the steps of one |
 
 mod builtin;
 mod candidate;
+mod consider;
 mod info;
 mod live;
 mod manifest;

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod builtin;
+mod restart;
+
 use super::*;
 use crate::pipeline::{self, Engine, Metrics, World};
 use crate::sandbox::testing::{Guest, World as Reads, constant, policy_object};
@@ -14,7 +17,6 @@ use chiton_ir::GroupKind;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -393,82 +395,6 @@ fn of_two_with_one_name_the_first_wins() {
 }
 
 #[test]
-fn what_was_live_outlives_a_restart_and_a_refused_version() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut host = Host::on_disk(dir.path());
-    host.put(policy("p"));
-    host.put(offer("m", &manifest("1.0.0"), &version(201)));
-    host.put(offer("m", &manifest("2.0.0"), b"rubbish"));
-    assert_eq!(host.status(), Some(201));
-    drop(host);
-
-    let mut host = Host::on_disk(dir.path());
-    host.store
-        .commit(&[Change::Put(offer("m", &manifest("2.0.0"), b"rubbish"))]);
-    host.put(policy("p"));
-    assert_eq!(host.status(), Some(201));
-    assert_eq!(host.live_version().as_deref(), Some("1.0.0"));
-    assert!(
-        host.refusal()
-            .starts_with("this is not a WebAssembly component")
-    );
-    let saved = dir.path().join("modules");
-    for file in std::fs::read_dir(&saved).unwrap() {
-        let mode = file.unwrap().metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-    }
-    assert_eq!(std::fs::read_dir(&saved).unwrap().count(), 2);
-
-    host.delete("m");
-    assert_eq!(std::fs::read_dir(&saved).unwrap().count(), 1);
-    drop(host);
-    let mut host = Host::on_disk(dir.path());
-    host.put(policy("p"));
-    host.put(offer("m", &manifest("2.0.0"), b"rubbish"));
-    assert_eq!(host.status(), None);
-}
-
-#[test]
-fn a_damaged_saved_module_is_not_used() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut host = Host::on_disk(dir.path());
-    host.put(offer("m", &manifest("1.0.0"), &version(201)));
-    drop(host);
-    let digest = crate::sandbox::digest(&version(201));
-    let file = dir.path().join("modules").join(format!("{digest}.wasm"));
-    std::fs::write(&file, version(209)).unwrap();
-    let mut host = Host::on_disk(dir.path());
-    host.store
-        .commit(&[Change::Put(offer("m", &manifest("2.0.0"), b"rubbish"))]);
-    host.put(policy("p"));
-    assert_eq!(host.status(), None);
-    host.put(offer("m", &manifest("1.0.0"), &version(201)));
-    assert_eq!(host.status(), Some(201));
-}
-
-#[test]
-fn before_the_first_epoch_a_replacement_waits() {
-    let builtin = Guest::policy("hello", &responding(200)).build();
-    let registry = Registry::bare(None, Some(("hello", builtin)));
-    let host = Host::with(registry);
-    host.store
-        .commit(&[Change::Put(offer("m", &manifest("9"), &version(209)))]);
-    let none = ArcSwap::from_pointee(World::default());
-    assert!(host.registry.load_all(&host.store.snapshot(), &none));
-    assert_eq!(
-        host.info(ModuleState::Compiled).unwrap().reason,
-        "waits for the first epoch, to be tried on its objects"
-    );
-    let mut host = host;
-    host.put(policy("p"));
-    assert_eq!(host.status(), Some(209));
-    // The built-in one takes over again.
-    host.delete("m");
-    assert_eq!(host.status(), Some(200));
-    assert_eq!(host.info(ModuleState::Live).unwrap().source, "built-in");
-}
-
-#[test]
 fn a_module_may_not_take_over_a_kind_under_another_name() {
     let mut routes = Guest::new("routes", Role::Route);
     routes.handles = vec![GroupKind::new("example.com", "Route")];
@@ -542,97 +468,4 @@ async fn it_follows_the_store() {
         .unwrap();
     stop.cancel();
     following.await.unwrap().unwrap();
-}
-
-#[test]
-fn built_in_reconcilers_load() {
-    let registry = Registry::offline(&Builtins::default()).expect("they load");
-    let live = registry.live();
-    let kind = |group, kind| GroupKind::new(group, kind);
-    for (kind, name) in [
-        (kind("gateway.networking.k8s.io", "Gateway"), "gateway"),
-        (kind("gateway.networking.k8s.io", "HTTPRoute"), "route"),
-        (kind("chiton.dev", "API"), "api"),
-    ] {
-        assert_eq!(live.for_kind(&kind).expect("a module").name, name);
-    }
-    for name in ["headers", "cors", "rate-limit", "api-key"] {
-        assert!(matches!(live.policy(name), PolicyModule::Live(_)), "{name}");
-    }
-    let PolicyModule::Live(keys) = live.policy("api-key") else {
-        panic!("it is live");
-    };
-    assert_eq!(keys.failure_policy, FailurePolicy::FailClosed);
-}
-
-#[test]
-fn built_in_reconcilers_can_be_chosen_and_replaced() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("hello.wasm"), version(201)).unwrap();
-    std::fs::write(dir.path().join("README"), "no module").unwrap();
-    let builtins = |enabled: Option<&str>| Builtins {
-        enabled: enabled.map(|name| vec![name.to_owned()]),
-        dir: Some(dir.path().to_owned()),
-    };
-    let registry = Registry::offline(&builtins(None)).unwrap();
-    assert_eq!(registry.list().len(), 1);
-    assert!(registry.list()[0].source.ends_with("hello.wasm"));
-    assert_eq!(
-        Registry::offline(&builtins(Some("bye")))
-            .unwrap_err()
-            .to_string(),
-        "there is no built-in reconciler `bye`; there are: hello"
-    );
-    std::fs::write(dir.path().join("hello.wasm"), b"").unwrap();
-    assert_eq!(
-        Registry::offline(&builtins(None)).unwrap_err().to_string(),
-        "the reconciler `hello` is refused: the component is empty (0 bytes)"
-    );
-}
-
-/// `cargo test -p chiton --lib modules::tests::timing -- --ignored --nocapture`
-#[test]
-#[ignore = "prints times; asserts nothing"]
-fn timing() {
-    let start = std::time::Instant::now();
-    let registry = Registry::offline(&Builtins::default()).unwrap();
-    println!("loading the built-in reconcilers: {:?}", start.elapsed());
-    let live = registry.live();
-    let kind = GroupKind::new("gateway.networking.k8s.io", "HTTPRoute");
-    let module = live.for_kind(&kind).unwrap();
-    let rule = serde_json::json!({
-        "matches": [{"path": {"type": "PathPrefix", "value": "/orders"},
-                     "headers": [{"name": "x-a", "value": "b"}]}],
-        "filters": [{"type": "RequestHeaderModifier",
-                     "requestHeaderModifier": {"set": [{"name": "x-c", "value": "d"}]}}],
-        "backendRefs": [{"name": "orders", "port": 8080, "weight": 9},
-                        {"name": "orders-next", "port": 8080, "weight": 1}],
-    });
-    for rules in [2, 1_000] {
-        let body = serde_json::json!({
-            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
-            "metadata": {"name": "r", "namespace": "default"},
-            "spec": {"parentRefs": [{"name": "g"}], "hostnames": ["a.example"],
-                     "rules": vec![rule.clone(); rules]},
-        });
-        let body = body.to_string();
-        let object = crate::sandbox::testing::object(&kind.group, &kind.kind, "r", &body);
-        let calls = 2_000 / u32::try_from(rules).unwrap() * 2 + 10;
-        let mut times: Vec<_> = (0..calls)
-            .map(|_| {
-                let start = std::time::Instant::now();
-                module
-                    .reconcile(&object, Reads::default().shared())
-                    .unwrap();
-                start.elapsed()
-            })
-            .collect();
-        times.sort();
-        println!(
-            "a fresh instance for an HTTPRoute of {} bytes: {:?} at the median, {:?} at best",
-            body.len(),
-            times[times.len() / 2],
-            times[0]
-        );
-    }
 }

@@ -1,0 +1,210 @@
+//! What happens to one offer: the steps from *fetched* to *live*, or a refusal.
+
+use super::candidate::{self, Candidate};
+use super::offer::Offer;
+use super::registry::Registry;
+use super::saved::Entry;
+use super::slots::Offered;
+use super::{LiveModule, Manifest, ModuleState};
+use crate::pipeline::{self, World};
+use std::sync::Arc;
+
+/// Objects named in the reason of a refusal.
+const SHOWN_OBJECTS: usize = 3;
+
+impl Registry {
+    /// Takes an offer as far as it gets.
+    pub(super) fn consider(&self, offer: &Offer, world: &World) {
+        if self.is_settled(offer) || self.restore(offer) {
+            return;
+        }
+        let candidate = match self.waiting(offer) {
+            Some(candidate) => Ok(candidate),
+            None => self.prepare(offer),
+        };
+        let result = candidate.and_then(|candidate| self.judge(offer, candidate, world));
+        if let Err(reason) = result {
+            self.refuse(offer, reason);
+        }
+    }
+
+    /// Whether nothing is left to do: the offer is live, or was refused as it is.
+    fn is_settled(&self, offer: &Offer) -> bool {
+        let mut slots = self.slots();
+        let Some(slot) = slots.named.get_mut(&offer.name) else {
+            return true;
+        };
+        let is = |fingerprint: &String| *fingerprint == offer.fingerprint;
+        if slot.live.as_ref().is_some_and(|live| is(&live.fingerprint)) {
+            slot.offered = None;
+            return true;
+        }
+        slot.offered
+            .as_ref()
+            .is_some_and(|it| is(&it.fingerprint) && it.state == ModuleState::Refused)
+    }
+
+    /// Puts in charge what was live before a restart. Whether that settles the offer.
+    fn restore(&self, offer: &Offer) -> bool {
+        let first = self
+            .slots()
+            .named
+            .get(&offer.name)
+            .is_some_and(|slot| slot.live.is_none());
+        let entry = self.saved.as_ref().filter(|_| first).and_then(|saved| {
+            let entry = saved.entry(&offer.name, &offer.source)?;
+            Some((saved, entry))
+        });
+        let Some((saved, entry)) = entry else {
+            return false;
+        };
+        let module = saved
+            .bytes(&entry)
+            .map_err(|error| error.to_string())
+            .and_then(|bytes| {
+                let manifest = Manifest::parse(&entry.manifest)?;
+                candidate::compile(&self.engine, &manifest, bytes, self.role(&offer.name))
+            });
+        match module {
+            Ok(candidate) => {
+                tracing::info!(
+                    module = offer.name,
+                    version = candidate.module.version,
+                    "module live again after a restart"
+                );
+                let offered = self
+                    .slots()
+                    .named
+                    .get(&offer.name)
+                    .and_then(|slot| slot.offered.clone());
+                self.slots()
+                    .go_live(&offer.name, candidate.module, entry.fingerprint.clone());
+                if entry.fingerprint == offer.fingerprint {
+                    return true;
+                }
+                self.set_offered(offer, |slot| {
+                    *slot = offered.unwrap_or_else(|| Offered::new(offer));
+                });
+                false
+            }
+            Err(reason) => {
+                tracing::warn!(
+                    module = offer.name,
+                    reason,
+                    "what was live before the restart cannot be used"
+                );
+                false
+            }
+        }
+    }
+
+    /// The candidate that waits for its trial, if it is of this offer.
+    fn waiting(&self, offer: &Offer) -> Option<Candidate> {
+        let slots = self.slots();
+        let offered = slots.named.get(&offer.name)?.offered.as_ref()?;
+        offered
+            .candidate
+            .clone()
+            .filter(|_| offered.fingerprint == offer.fingerprint)
+    }
+
+    fn prepare(&self, offer: &Offer) -> Result<Candidate, String> {
+        self.set_offered(offer, |slot| *slot = Offered::new(offer));
+        let candidate =
+            candidate::prepare(&self.engine, offer, self.role(&offer.name), |digest| {
+                self.set_offered(offer, |slot| {
+                    slot.state = ModuleState::Verified;
+                    digest.clone_into(&mut slot.digest);
+                });
+            })?;
+        if let Some((rival, kind)) = self.slots().rival(&offer.name, &candidate.module.handles) {
+            return Err(format!(
+                "{kind} is handled by the module `{rival}` already: use that name to replace it"
+            ));
+        }
+        self.set_offered(offer, |slot| {
+            slot.state = ModuleState::Compiled;
+            "waits for the first epoch, to be tried on its objects".clone_into(&mut slot.reason);
+            slot.candidate = Some(candidate.clone());
+        });
+        Ok(candidate)
+    }
+
+    /// Tries a candidate beside what is live, and puts it in charge unless it does worse.
+    fn judge(&self, offer: &Offer, candidate: Candidate, world: &World) -> Result<(), String> {
+        let before = self.slots().live(&offer.name).cloned();
+        if before.is_some() {
+            if world.epoch == 0 {
+                return Ok(());
+            }
+            try_on(world, &candidate.module)?;
+        }
+        self.set_offered(offer, |slot| slot.state = ModuleState::Tried);
+        tracing::info!(
+            module = offer.name,
+            version = candidate.module.version,
+            digest = candidate.module.digest,
+            source = %offer.source,
+            "module goes live"
+        );
+        self.save(offer, &candidate);
+        self.slots()
+            .go_live(&offer.name, candidate.module, offer.fingerprint.clone());
+        Ok(())
+    }
+
+    fn save(&self, offer: &Offer, candidate: &Candidate) {
+        let Some(saved) = &self.saved else {
+            return;
+        };
+        let entry = Entry {
+            source: (*offer.source).clone(),
+            fingerprint: offer.fingerprint.clone(),
+            manifest: offer.text.clone(),
+            digest: candidate.module.digest.clone(),
+        };
+        if let Err(error) = saved.save(&offer.name, entry, &candidate.bytes) {
+            tracing::warn!(module = offer.name, %error, "the live module could not be saved: after a restart it is only in its ConfigMap");
+        }
+    }
+
+    fn refuse(&self, offer: &Offer, reason: String) {
+        tracing::warn!(module = offer.name, source = %offer.source, reason, "module refused; what was live before goes on");
+        self.set_offered(offer, |slot| {
+            slot.state = ModuleState::Refused;
+            slot.candidate = None;
+            slot.reason = reason;
+        });
+    }
+
+    fn set_offered(&self, offer: &Offer, change: impl FnOnce(&mut Offered)) {
+        if let Some(slot) = self.slots().named.get_mut(&offer.name) {
+            change(slot.offered.get_or_insert_with(|| Offered::new(offer)));
+        }
+    }
+
+    /// The role that a module of this name must have: that of the built-in one.
+    fn role(&self, name: &str) -> Option<crate::sandbox::Role> {
+        let slots = self.slots();
+        slots.builtins.get(name).map(|builtin| builtin.module.role)
+    }
+}
+
+/// Runs a candidate on all that it would own.
+fn try_on(world: &World, candidate: &Arc<LiveModule>) -> Result<(), String> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let tried = pipeline::trial(world, candidate, pipeline::now(), threads);
+    let worse: Vec<String> = tried.iter().filter_map(pipeline::Tried::worse).collect();
+    if worse.is_empty() {
+        return Ok(());
+    }
+    let mut shown = worse[..worse.len().min(SHOWN_OBJECTS)].join("; ");
+    if worse.len() > SHOWN_OBJECTS {
+        shown = format!("{shown}; and {} more", worse.len() - SHOWN_OBJECTS);
+    }
+    Err(format!(
+        "in its trial on {} objects it did worse than what is live on {}: {shown}",
+        tried.len(),
+        worse.len()
+    ))
+}
