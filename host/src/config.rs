@@ -37,8 +37,8 @@ pub struct Settings {
     /// Where the admin server listens [default: 127.0.0.1:19000]
     #[arg(long, value_name = "ADDR:PORT")]
     pub admin_address: Option<SocketAddr>,
-    /// Folder for what outlives a restart; one process at a time [default: $XDG_STATE_HOME/chiton or
-    /// ~/.local/state/chiton]
+    /// Folder for what outlives a restart; one process at a time
+    /// [default: `$XDG_STATE_HOME/chiton` or `~/.local/state/chiton`]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Write Envoy's access log to standard output

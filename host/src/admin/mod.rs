@@ -77,10 +77,8 @@ async fn ready(State(admin): State<Admin>, RawQuery(query): RawQuery) -> (Status
         .as_deref()
         .is_some_and(|query| query.split('&').any(|pair| pair == "verbose"))
     {
-        checks
-            .iter()
-            .map(|(name, ok)| format!("[{}] {name}\n", if *ok { "+" } else { "-" }))
-            .collect()
+        let line = |(name, ok): &(&str, bool)| format!("[{}] {name}", if *ok { "+" } else { "-" });
+        checks.iter().map(line).collect::<Vec<_>>().join("\n") + "\n"
     } else if ready {
         "ok\n".to_owned()
     } else {

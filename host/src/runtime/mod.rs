@@ -65,15 +65,7 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
             .context("the admin server failed")
     });
 
-    let mut listeners = Vec::new();
-    if let Some(address) = config.xds_address {
-        let listener = bind("--xds-address", address).await?;
-        info!(address = %listener.local_addr()?, "xDS server");
-        listeners.push(Listener::Tcp(listener));
-    }
-    if config.envoy == EnvoyMode::Managed {
-        listeners.push(Listener::Unix(unix_listener(&data_dir.xds_socket())?));
-    }
+    let listeners = xds_listeners(&config, &data_dir).await?;
     let server = xds.clone();
     let stopped = parts.clone().cancelled_owned();
     tasks.spawn(async move {
@@ -138,6 +130,20 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
         }
     }
     result
+}
+
+/// Where proxies connect: on TCP if it is wanted, and the managed Envoy on a socket.
+async fn xds_listeners(config: &Config, data_dir: &DataDir) -> anyhow::Result<Vec<Listener>> {
+    let mut listeners = Vec::new();
+    if let Some(address) = config.xds_address {
+        let listener = bind("--xds-address", address).await?;
+        info!(address = %listener.local_addr()?, "xDS server");
+        listeners.push(Listener::Tcp(listener));
+    }
+    if config.envoy == EnvoyMode::Managed {
+        listeners.push(Listener::Unix(unix_listener(&data_dir.xds_socket())?));
+    }
+    Ok(listeners)
 }
 
 async fn start_envoy(data_dir: &Arc<DataDir>, config: &Config) -> anyhow::Result<ManagedEnvoy> {

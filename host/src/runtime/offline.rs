@@ -2,11 +2,10 @@
 
 use crate::config::Config;
 use crate::modules::{ModuleInfo, ModuleState, Registry};
-use crate::pipeline::channel::{Batch, Event};
 use crate::pipeline::{self, Engine, Metrics, World};
 use crate::status::{self, ObjectStatus};
 use crate::store::{Change, Store};
-use crate::synchronizer::{Delta, Synchronizer};
+use crate::synchronizer::{self, Delta, Synchronizer};
 use crate::watcher::files::{self, Problem};
 use anyhow::Context as _;
 
@@ -26,8 +25,9 @@ impl Offline {
     /// Status of every object; `Programmed` is unknown without proxies.
     #[must_use]
     pub fn objects(&self) -> Vec<ObjectStatus> {
-        let findings = |key: &_| self.delta.findings.get(key).and_then(Option::as_ref);
-        status::all(&self.world, findings, None)
+        let findings = self.delta.findings.iter();
+        let findings = findings.filter_map(|(key, findings)| Some((key, findings.as_ref()?)));
+        status::all(&self.world, findings.collect(), None)
     }
 }
 
@@ -46,26 +46,22 @@ pub fn run(config: &Config) -> anyhow::Result<Offline> {
     let inputs = store.snapshot();
 
     let mut engine = Engine::new(
-        Default::default(),
+        pipeline::Options::default(),
         Metrics::new(&prometheus::Registry::new())?,
     )
     .context("cannot start threads for reconcilers")?;
     let registry = Registry::offline(&config.reconcilers.clone().into())?;
-    registry.load_all(&inputs, &engine.world());
+    let waits = registry.load_all(&inputs, &engine.world());
     engine.run_to_rest(&inputs, &registry.live(), pipeline::now());
+    if waits {
+        // What replaces a built-in reconciler is tried against what that one returned.
+        registry.load_all(&inputs, &engine.world());
+        engine.run_to_rest(&inputs, &registry.live(), pipeline::now());
+    }
 
     let world = World::clone(&engine.world().load());
-    let events = world
-        .outputs
-        .iter()
-        .map(|(key, _)| key.clone())
-        .chain(inputs.objects().map(|object| object.key.clone()))
-        .map(|key| (key, Event::Create))
-        .collect();
-    let delta = Synchronizer::new(super::options(config)).apply(&Batch {
-        events,
-        world: world.clone(),
-    });
+    let batch = synchronizer::everything(world.clone());
+    let delta = Synchronizer::new(super::options(config)).apply(&batch);
     let refused = registry
         .list()
         .into_iter()

@@ -75,11 +75,11 @@ impl Board {
         let state = self.state.load();
         let programmed =
             |fleet: &str, names: &[ResourceName]| self.programmed(&state, fleet, names);
-        all(
-            &state.world,
-            |key| state.findings.get(key).map(AsRef::as_ref),
-            Some(&programmed),
-        )
+        let findings = state
+            .findings
+            .iter()
+            .map(|(key, findings)| (key, findings.as_ref()));
+        all(&state.world, findings.collect(), Some(&programmed))
     }
 
     fn programmed(&self, state: &State, fleet: &str, names: &[ResourceName]) -> Programmed {

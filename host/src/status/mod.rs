@@ -103,17 +103,28 @@ impl From<chiton_xds::Programmed> for Programmed {
     }
 }
 
-/// Status of every object that was reconciled, sorted by kind, namespace and name. `programmed`
-/// answers for resources of a fleet; without it no `Programmed` condition is given.
-pub fn all<'a>(
+/// Answers for resources of a fleet.
+type Ask<'a> = &'a dyn Fn(&str, &[ResourceName]) -> Programmed;
+
+/// Status of every object that was reconciled or that the synchronizer found something about, sorted
+/// by kind, namespace and name. `programmed` answers for resources of a fleet; without it no
+/// `Programmed` condition is given.
+#[must_use]
+pub fn all(
     world: &World,
-    findings: impl Fn(&Key) -> Option<&'a Findings>,
-    programmed: Option<&dyn Fn(&str, &[ResourceName]) -> Programmed>,
+    findings: BTreeMap<&Key, &Findings>,
+    programmed: Option<Ask>,
 ) -> Vec<ObjectStatus> {
-    world
-        .outputs
-        .iter()
-        .map(|(key, _)| one(key, world, findings(key), programmed))
+    let mut objects: BTreeMap<&Key, Option<&Findings>> =
+        world.outputs.iter().map(|(key, _)| (key, None)).collect();
+    objects.extend(
+        findings
+            .into_iter()
+            .map(|(key, findings)| (key, Some(findings))),
+    );
+    objects
+        .into_iter()
+        .map(|(key, findings)| one(key, world, findings, programmed))
         .collect()
 }
 
@@ -121,7 +132,7 @@ fn one(
     key: &Key,
     world: &World,
     findings: Option<&Findings>,
-    programmed: Option<&dyn Fn(&str, &[ResourceName]) -> Programmed>,
+    programmed: Option<Ask>,
 ) -> ObjectStatus {
     let reconciled = world.outputs.get(key);
     let none = Findings::default();
@@ -168,11 +179,7 @@ fn accepted_scopes(conditions: &[Condition]) -> impl Iterator<Item = &Scope> {
 }
 
 /// What the proxies say of an object or of one listener of it; none if nothing of it is sent.
-fn verdict(
-    findings: &Findings,
-    scope: &Scope,
-    programmed: &dyn Fn(&str, &[ResourceName]) -> Programmed,
-) -> Option<Programmed> {
+fn verdict(findings: &Findings, scope: &Scope, programmed: Ask) -> Option<Programmed> {
     if let Scope::Section(section) = scope {
         let fleet = findings.resources.keys().next()?;
         return Some(match findings.sections.get(section).map(Vec::as_slice) {

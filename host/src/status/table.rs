@@ -130,10 +130,8 @@ fn row(object: &ObjectStatus) -> [String; 3] {
         .count();
     let mut summary = good.join(" ");
     if problems > 0 {
-        summary.push_str(&format!(
-            "  {problems} problem{}",
-            if problems == 1 { "" } else { "s" }
-        ));
+        let s = if problems == 1 { "" } else { "s" };
+        summary = format!("{summary}  {problems} problem{s}");
     }
     [object.kind.clone(), name, summary.trim_start().to_owned()]
 }
