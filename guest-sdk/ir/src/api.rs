@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// A route that an API names is served only through APIs: each of its rules is served once under
 /// each prefix, which is stripped before the route's own rewrite and put back into its redirects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Api {
     /// Path prefixes, without a slash at the end (`/orders/v1`); the empty string is the root. The
     /// first is the canonical one.
@@ -27,7 +27,7 @@ pub struct Api {
 
 /// A request with this header and value is for the sandbox, every other for production.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct SandboxHeader {
     /// Header name, lower case.
     pub name: String,

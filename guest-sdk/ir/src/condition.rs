@@ -36,7 +36,7 @@ pub enum ConditionStatus {
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub enum Scope {
     /// The object itself: `status.conditions`.
     #[default]
@@ -49,7 +49,7 @@ pub enum Scope {
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// Where in the status it stands.
     #[serde(default)]

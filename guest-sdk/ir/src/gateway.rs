@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// A Gateway of somebody else's class has no document, and no condition either. One of ours that is
 /// refused as a whole has a document without listeners, so that its routes can be told.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Gateway {
     /// Listeners in the order of the spec, invalid ones included.
     pub listeners: Vec<Listener>,
@@ -21,7 +21,7 @@ pub struct Gateway {
 
 /// One listener.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Listener {
     /// Name, unique in its Gateway.
     pub name: String,
@@ -60,7 +60,7 @@ pub enum Protocol {
 
 /// How TLS is terminated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct ListenerTls {
     /// Secrets of type `kubernetes.io/tls`, in order. References only: the host follows them and
     /// checks grants and key pairs.
@@ -69,7 +69,7 @@ pub struct ListenerTls {
 
 /// Which namespaces' routes may attach to a listener.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub enum NamespaceScope {
     /// The Gateway's own.
     Same,
@@ -83,7 +83,7 @@ pub enum NamespaceScope {
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct LabelSelector {
     /// Labels that must have exactly this value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -97,7 +97,7 @@ pub struct LabelSelector {
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct LabelRequirement {
     /// Label key.
     pub key: String,

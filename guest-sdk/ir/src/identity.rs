@@ -20,7 +20,7 @@ pub mod names {
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct GroupKind {
     /// API group, for example `gateway.networking.k8s.io`; empty for the core group.
     #[serde(default)]
@@ -53,7 +53,7 @@ impl fmt::Display for GroupKind {
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct ObjectRef {
     /// API group; empty for the core group.
     #[serde(default)]
@@ -112,7 +112,7 @@ impl fmt::Display for ObjectRef {
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct ParentRef {
     /// The parent object.
     pub object: ObjectRef,

@@ -5,9 +5,10 @@
 //! Host and guest SDK use the same types; golden files and recordings are these documents.
 //!
 //! Rules for changing a document: a field is only ever added, and only as an optional one; a
-//! meaning never changes under a name. A name that the host does not know (a field, an effect) is
-//! an error on the object it came from, never ignored: a policy that is half understood would be
-//! worse than one that is refused.
+//! meaning never changes under a name. So a reconciler may read documents of a newer host: it ignores
+//! the fields that it does not know. The host is strict about what it is given: a field or an effect
+//! that it does not know is an error on the object it came from, because a policy that is half
+//! understood would be worse than one that is refused.
 //!
 //! | document | produced by | read by |
 //! | --- | --- | --- |

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// from below, default from below, default from above. On one level the oldest wins, then the
 /// first by namespace and name. The loser's status names the winner.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Policy {
     /// What it applies to; in its own namespace.
     pub targets: Vec<Target>,
@@ -28,7 +28,7 @@ pub struct Policy {
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Target {
     /// A Gateway, an HTTPRoute or an API.
     pub object: ObjectRef,
@@ -39,7 +39,7 @@ pub struct Target {
 
 /// One effect. The names are the ones in JSON: `{"cors": {...}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub enum Effect {
     /// Changes request headers.
     RequestHeaders(HeaderChange),
@@ -72,7 +72,9 @@ impl Effect {
 
 /// Cross-origin resource sharing (Fetch standard, CORS protocol).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+// A policy's settings are of this type too; there a misspelt one must not pass.
+#[schemars(deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Cors {
     /// Origins: `https://a.example`, `https://*.a.example` (any label before the rest), or `*`.
     pub allow_origins: Vec<String>,
@@ -95,7 +97,7 @@ pub struct Cors {
 
 /// A token bucket for each target of the policy, on each proxy and listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct RateLimit {
     /// Requests allowed per interval, at least 1.
     pub requests: u32,
@@ -108,7 +110,7 @@ pub struct RateLimit {
 
 /// Asks for an API key; a request without a valid one is answered with 401.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct ApiKey {
     /// Secrets whose entries are the keys: the entry's name is the client, its value the key.
     /// References only; the host follows them.
@@ -122,7 +124,7 @@ pub struct ApiKey {
 
 /// A place where an API key may be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub enum KeySource {
     /// A request header.
     Header(String),
@@ -134,7 +136,7 @@ pub enum KeySource {
 
 /// A fixed answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Respond {
     /// HTTP status, 200 to 599.
     pub status: u16,

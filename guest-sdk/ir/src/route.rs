@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// among a listener's routes; its rules are here all the same, so that the requests that they match
 /// get 500 and do not fall to a wider route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Route {
     /// Parents of ours that the route names, accepted or not.
     pub parents: Vec<RouteParent>,
@@ -20,7 +20,7 @@ pub struct Route {
 
 /// One parent and the listeners of it that the route attaches to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct RouteParent {
     /// The parent as the route names it.
     pub parent: ParentRef,
@@ -30,7 +30,7 @@ pub struct RouteParent {
 
 /// One attachment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct RouteListener {
     /// Name of the listener.
     pub name: String,
@@ -41,7 +41,7 @@ pub struct RouteListener {
 
 /// One rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Rule {
     /// Name by which policies target the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ pub struct Rule {
 
 /// What a request must have for a rule to take it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Match {
     /// Path.
     pub path: PathMatch,
@@ -93,7 +93,7 @@ impl Default for Match {
 
 /// How a path is compared. Comparison is case-sensitive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub enum PathMatch {
     /// The whole path.
     Exact(String),
@@ -105,7 +105,7 @@ pub enum PathMatch {
 
 /// How a header or query parameter is compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct ValueMatch {
     /// Name.
     pub name: String,
@@ -115,7 +115,7 @@ pub struct ValueMatch {
 
 /// How a value is compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub enum StringMatch {
     /// The whole value.
     Exact(String),
@@ -125,7 +125,7 @@ pub enum StringMatch {
 
 /// A filter of a rule, or of one backend of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub enum Filter {
     /// Changes request headers.
     RequestHeaders(HeaderChange),
@@ -141,7 +141,7 @@ pub enum Filter {
 
 /// A change of headers: first removed, then set (replaced), then added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct HeaderChange {
     /// Headers to replace or create.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -156,7 +156,7 @@ pub struct HeaderChange {
 
 /// A header and its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Header {
     /// Name.
     pub name: String,
@@ -166,7 +166,7 @@ pub struct Header {
 
 /// A redirect; what is absent stays as the request had it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Redirect {
     /// `http` or `https`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,7 +186,7 @@ pub struct Redirect {
 
 /// A rewrite; what is absent stays as the request had it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Rewrite {
     /// Host header for the backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,7 +198,7 @@ pub struct Rewrite {
 
 /// How a path is replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub enum PathChange {
     /// The whole path.
     Full(String),
@@ -208,7 +208,7 @@ pub enum PathChange {
 
 /// A mirror.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Mirror {
     /// Where copies go.
     pub backend: BackendTarget,
@@ -219,7 +219,7 @@ pub struct Mirror {
 
 /// A backend of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Backend {
     /// Where requests go.
     pub target: BackendTarget,
@@ -235,7 +235,7 @@ pub struct Backend {
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct BackendTarget {
     /// A `Service` or a `Backend`; another kind is answered with 500 for its share, and the
     /// condition `ResolvedRefs` says `InvalidKind`.
@@ -247,7 +247,7 @@ pub struct BackendTarget {
 
 /// Time limits of a rule, in milliseconds. Absent: none; 0: none either, as the Gateway API says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Timeouts {
     /// From the first byte of the request to the last of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]

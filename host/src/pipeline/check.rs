@@ -123,15 +123,24 @@ pub(super) fn conditions(returned: &[Condition]) -> Result<(), String> {
     Ok(())
 }
 
+/// Decodes strictly: `chiton-ir` lets a reconciler read documents of a newer host, but what the host
+/// does not understand whole it must not serve.
 fn decode<T: DeserializeOwned>(name: &str, body: &[u8]) -> Result<T, String> {
+    let mut unknown = None;
+    let mut track = serde_path_to_error::Track::new();
     let mut json = serde_json::Deserializer::from_slice(body);
-    let document = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().to_string();
-        in_document(name, &format!("{path}: {}", error.into_inner()))
-    })?;
+    let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
+    let decoded = serde_ignored::deserialize(tracked, |path| {
+        unknown.get_or_insert_with(|| path.to_string());
+    });
+    let document =
+        decoded.map_err(|error| in_document(name, &format!("{}: {error}", track.path())))?;
     json.end()
         .map_err(|error| in_document(name, &error.to_string()))?;
-    Ok(document)
+    match unknown {
+        Some(path) => Err(in_document(name, &format!("unknown field `{path}`"))),
+        None => Ok(document),
+    }
 }
 
 fn in_document(name: &str, error: &str) -> String {
