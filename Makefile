@@ -2,7 +2,7 @@
 # $(CACHE), outside the tree, so that a second checkout is quick.
 
 CACHE := $(or $(CHITON_CACHE),$(HOME)/.cache/chiton)
-TARGET := $(or $(CARGO_TARGET_DIR),target)
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 WASM_TARGET := wasm32-unknown-unknown
 CARGO_DENY := 0.20.2
 
@@ -50,19 +50,18 @@ test:
 	@tests/tools/seed-target.sh load "$(CACHE)" "$(TARGET)"
 	@$(MAKE) --no-print-directory guests
 	@echo '== building tests; the first time takes some fifteen minutes'
-	cargo build --package chiton --package chiton-example-backend
-	cargo test --workspace --no-run
+	cargo build --workspace --all-targets
 	@tests/tools/seed-target.sh save "$(CACHE)" "$(TARGET)"
 	@echo '== running tests'
-	@$(FETCH_ENVOY) CHITON_BIN_DIR="$(CURDIR)/$(TARGET)/debug" cargo test --workspace
+	@$(FETCH_ENVOY) CHITON_BIN_DIR="$(TARGET)/debug" cargo test --workspace
 	@echo '== the same source gives the same components'
 	$(XTASK) reproducible
 	@echo '== all tests passed'
 
 .PHONY: golden
 golden: guests
-	cargo build --package chiton
-	UPDATE_GOLDEN=1 CHITON_BIN_DIR="$(CURDIR)/$(TARGET)/debug" cargo test --package chiton-tests --test golden rendered
+	cargo build --workspace --all-targets
+	UPDATE_GOLDEN=1 CHITON_BIN_DIR="$(TARGET)/debug" cargo test --package chiton-tests --test golden rendered
 
 .PHONY: crds
 crds:

@@ -21,7 +21,7 @@ save)
         mkdir -p "$kept.new"
         cp -a "$target/debug" "$kept.new/"
         # The workspace's own crates are built again in each checkout.
-        rm -rf "$kept.new/debug/incremental" "$kept.new/debug/.fingerprint/"chiton*  "$kept.new/debug/.fingerprint/"xtask*
+        rm -rf "$kept.new/debug/incremental" "$kept.new/debug/.fingerprint/"{chiton,xtask,hello}*
         mv "$kept.new" "$kept"
     fi
     ;;
