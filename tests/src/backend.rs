@@ -1,7 +1,7 @@
 //! The example backend.
 
 use crate::process::Process;
-use crate::{paths, wait};
+use crate::{http, paths, wait};
 use anyhow::Context as _;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,6 +44,14 @@ impl Backend {
             .get(name)
             .copied()
             .with_context(|| format!("the backend has no name {name}"))
+    }
+
+    /// How many requests a name has had.
+    pub async fn count(&self, name: &str) -> anyhow::Result<u64> {
+        let answer = http::get(self.port(name)?, "/_count").send().await?;
+        answer.json()["count"]
+            .as_u64()
+            .with_context(|| format!("no count: {answer:?}"))
     }
 }
 

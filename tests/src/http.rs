@@ -121,6 +121,13 @@ impl Answer {
             .unwrap_or_default()
     }
 
+    /// All values of a header, in order.
+    #[must_use]
+    pub fn header_values(&self, name: &str) -> Vec<&str> {
+        let values = self.headers.get_all(name).iter();
+        values.filter_map(|value| value.to_str().ok()).collect()
+    }
+
     /// The body as JSON; null if it is none.
     #[must_use]
     pub fn json(&self) -> Value {

@@ -7,6 +7,7 @@ pub mod backend;
 pub mod host;
 pub mod http;
 pub mod load;
+pub mod manifests;
 pub mod module;
 pub mod paths;
 pub mod process;

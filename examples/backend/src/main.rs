@@ -1,9 +1,11 @@
 //! A small HTTP server that says what it was asked: the backend of the examples and tests.
 //!
 //! It speaks HTTP/1.1 and HTTP/2 with prior knowledge, and answers every request with a JSON object:
-//! its own name, the method, path, host, protocol and headers that it saw. The query parameter
-//! `status=NNN` chooses the answer's status, `delay_ms=N` (at most 60,000) delays it. A request for an
-//! upgrade (WebSocket) is accepted, and what comes on the connection is sent back as it came.
+//! its own name, the method, path, host, protocol and headers that it saw. The header `x-backend` of
+//! the answer is its name too. The query parameter `status=NNN` chooses the answer's status,
+//! `delay_ms=N` (at most 60,000) delays it. A request for an upgrade (WebSocket) is accepted, and what
+//! comes on the connection is sent back as it came. `/_count` answers how many requests for other
+//! paths the name has had, so that copies, whose answers nobody sees, can be seen.
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -18,6 +20,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
@@ -48,22 +51,34 @@ async fn main() -> anyhow::Result<()> {
             .await
             .with_context(|| format!("cannot listen on {address}; is the port taken?"))?;
         println!("{name} {}", listener.local_addr()?);
-        servers.spawn(serve(listener, Arc::from(name)));
+        let backend = Backend {
+            name: name.to_owned(),
+            count: AtomicU64::new(0),
+        };
+        servers.spawn(serve(listener, Arc::new(backend)));
     }
     while servers.join_next().await.is_some() {}
     Ok(())
 }
 
-async fn serve(listener: TcpListener, name: Arc<str>) {
+/// Who answers.
+struct Backend {
+    name: String,
+    /// Requests so far.
+    count: AtomicU64,
+}
+
+async fn serve(listener: TcpListener, backend: Arc<Backend>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             continue;
         };
         // Small answers must not wait for the acknowledgement of the one before.
         let _ = stream.set_nodelay(true);
-        let name = name.clone();
+        let backend = backend.clone();
         tokio::spawn(async move {
-            let service = hyper::service::service_fn(move |request| answer(name.clone(), request));
+            let service =
+                hyper::service::service_fn(move |request| answer(backend.clone(), request));
             // A client that goes away in the middle is its own affair.
             let _ = auto::Builder::new(TokioExecutor::new())
                 .serve_connection_with_upgrades(TokioIo::new(stream), service)
@@ -73,9 +88,15 @@ async fn serve(listener: TcpListener, name: Arc<str>) {
 }
 
 async fn answer(
-    name: Arc<str>,
+    backend: Arc<Backend>,
     mut request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
+    if request.uri().path() == "/_count" {
+        let count = backend.count.load(Ordering::Relaxed);
+        let body = json!({"backend": backend.name, "count": count});
+        return Ok(Response::new(Full::from(body.to_string() + "\n")));
+    }
+    backend.count.fetch_add(1, Ordering::Relaxed);
     if let Some(protocol) = request.headers().get(UPGRADE).cloned() {
         let upgrade = hyper::upgrade::on(&mut request);
         tokio::spawn(echo(upgrade));
@@ -96,7 +117,7 @@ async fn answer(
         .and_then(|status| u16::try_from(status).ok())
         .and_then(|status| StatusCode::from_u16(status).ok())
         .unwrap_or(StatusCode::OK);
-    let body = describe(&name, &request).to_string() + "\n";
+    let body = describe(&backend.name, &request).to_string() + "\n";
     // Reads the body to its end, so that the connection can be used again.
     let _ = request.into_body().collect().await;
     let mut response = Response::new(Full::from(body));
@@ -105,6 +126,9 @@ async fn answer(
         CONTENT_TYPE,
         hyper::header::HeaderValue::from_static("application/json"),
     );
+    if let Ok(name) = hyper::header::HeaderValue::from_str(&backend.name) {
+        response.headers_mut().insert("x-backend", name);
+    }
     Ok(response)
 }
 
