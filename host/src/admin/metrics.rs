@@ -5,16 +5,21 @@
 
 use super::Admin;
 use chiton_xds::ResourceType;
-use prometheus::{IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+use std::sync::{Mutex, PoisonError};
 
 /// The metrics of a host.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    resources_sent: IntGaugeVec,
-    nacks: IntGaugeVec,
+    resources_sent: IntCounterVec,
+    removals_sent: IntCounterVec,
+    nacks: IntCounterVec,
     streams: IntGaugeVec,
     module_info: IntGaugeVec,
+    /// Held while they are brought up to date and read: two who ask at once must not see each other's
+    /// halves.
+    reading: Mutex<()>,
 }
 
 impl Metrics {
@@ -25,36 +30,44 @@ impl Metrics {
             registry.register(Box::new(gauge.clone()))?;
             Ok::<_, prometheus::Error>(gauge)
         };
+        let counter = |name: &str, help: &str| {
+            let counter = IntCounterVec::new(Opts::new(name, help), &["type"])?;
+            registry.register(Box::new(counter.clone()))?;
+            Ok::<_, prometheus::Error>(counter)
+        };
         Ok(Self {
-            resources_sent: gauge(
+            resources_sent: counter(
                 "chiton_xds_resources_sent_total",
-                "Resources sent to proxies, removals included",
-                &["type"],
+                "Resources sent to proxies",
             )?,
-            nacks: gauge(
-                "chiton_xds_nacks_total",
-                "Responses that a proxy refused",
-                &["type"],
+            removals_sent: counter(
+                "chiton_xds_removals_sent_total",
+                "Removals of resources sent to proxies",
             )?,
+            nacks: counter("chiton_xds_nacks_total", "Responses that a proxy refused")?,
             streams: gauge("chiton_xds_streams", "Connected xDS streams", &[])?,
             module_info: gauge(
                 "chiton_module_info",
                 "1 for each module version that is known",
                 &["module", "version", "digest", "state"],
             )?,
+            reading: Mutex::default(),
             registry,
         })
     }
 
     /// All metrics as text.
     pub fn text(&self, admin: &Admin) -> prometheus::Result<String> {
+        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let counters = admin.xds.metrics();
         for kind in ResourceType::ALL {
-            let sent = counters.resources_sent(kind) + counters.resources_removed(kind);
-            set(&self.resources_sent, &[kind.short_name()], sent);
-            set(&self.nacks, &[kind.short_name()], counters.nacks(kind));
+            let name = &[kind.short_name()];
+            raise(&self.resources_sent, name, counters.resources_sent(kind));
+            raise(&self.removals_sent, name, counters.resources_removed(kind));
+            raise(&self.nacks, name, counters.nacks(kind));
         }
-        set(&self.streams, &[], counters.streams());
+        let streams = i64::try_from(counters.streams()).unwrap_or(i64::MAX);
+        self.streams.with_label_values::<&str>(&[]).set(streams);
         self.module_info.reset();
         for module in admin.modules.list() {
             let labels = [
@@ -71,8 +84,8 @@ impl Metrics {
     }
 }
 
-fn set(gauge: &IntGaugeVec, labels: &[&str], value: u64) {
-    gauge
-        .with_label_values(labels)
-        .set(i64::try_from(value).unwrap_or(i64::MAX));
+/// Brings a counter up to what was counted elsewhere.
+fn raise(counter: &IntCounterVec, labels: &[&str], value: u64) {
+    let counter = counter.with_label_values(labels);
+    counter.inc_by(value.saturating_sub(counter.get()));
 }
