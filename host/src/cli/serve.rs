@@ -3,8 +3,12 @@
 use super::{Serve, logging, settings};
 use crate::runtime;
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+
+/// How long work outside the async threads may go on after everything has stopped.
+const LAST_WORK: Duration = Duration::from_secs(1);
 
 pub(super) fn run(options: Serve) -> anyhow::Result<ExitCode> {
     logging::start(options.log_format);
@@ -12,12 +16,14 @@ pub(super) fn run(options: Serve) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         let stop = CancellationToken::new();
         tokio::spawn(on_signal(stop.clone()));
         runtime::serve(config, stop).await
-    })?;
-    Ok(ExitCode::SUCCESS)
+    });
+    // Without a limit it waits for whatever still compiles or tries a module.
+    runtime.shutdown_timeout(LAST_WORK);
+    result.map(|()| ExitCode::SUCCESS)
 }
 
 /// Cancels the token at the first SIGINT or SIGTERM.

@@ -60,14 +60,14 @@ impl ManagedEnvoy {
         options: Options,
         shutdown: CancellationToken,
     ) -> Result<Self, Error> {
+        // A child token: stopping this Envoy does not stop the host.
+        let shutdown = shutdown.child_token();
         let plan = Plan::new(dir, options).await?;
         let (running, adopted) = match plan.adopt().await? {
             Some(process) => (Running::Adopted(process), true),
-            None => (plan.launch().await?, false),
+            None => (plan.launch(&shutdown).await?, false),
         };
         let (told, pid) = watch::channel(Some(running.process().pid));
-        // A child token: stopping this Envoy does not stop the host.
-        let shutdown = shutdown.child_token();
         let admin = plan.dir.admin_socket();
         let task = tokio::spawn(look_after(plan, running, told, shutdown.clone()));
         Ok(Self {
@@ -210,9 +210,10 @@ async fn restart(plan: &Plan, steady: bool, shutdown: &CancellationToken) -> Opt
             () = shutdown.cancelled() => return None,
             () = tokio::time::sleep(delay) => {}
         }
-        // Not cut short by shutdown, which would leave an Envoy that nobody knows.
-        match plan.launch().await {
+        // Shutdown is the launch's affair, or it would leave an Envoy that nobody knows.
+        match plan.launch(shutdown).await {
             Ok(running) => return Some(running),
+            Err(_) if shutdown.is_cancelled() => return None,
             Err(error) => tracing::error!("{error}"),
         }
         delay = delays.next().unwrap_or(delay);

@@ -17,6 +17,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::{Child, Command};
+use tokio_util::sync::CancellationToken;
 
 /// How long Envoy may take until its admin interface answers.
 const START_TIME: Duration = Duration::from_secs(15);
@@ -97,8 +98,8 @@ impl Plan {
         Ok(adopted)
     }
 
-    /// Starts Envoy and waits until its admin interface answers.
-    pub async fn launch(&self) -> Result<Running, Error> {
+    /// Starts Envoy and waits until its admin interface answers. On shutdown it is ended again.
+    pub async fn launch(&self, shutdown: &CancellationToken) -> Result<Running, Error> {
         write_whole(&self.dir.bootstrap(), &self.bootstrap)?;
         let mut child = self.spawn()?;
         let process = child
@@ -120,6 +121,7 @@ impl Plan {
                 Ok(status) => format!("it ended with {status}"),
                 Err(error) => error.to_string(),
             }),
+            () = shutdown.cancelled() => Err("the host was told to stop".to_owned()),
             up = tokio::time::timeout(START_TIME, self.up()) => {
                 up.map_err(|_| format!("it did not answer within {START_TIME:?}"))
             }
@@ -134,6 +136,7 @@ impl Plan {
                     process.signal(Signal::SIGKILL);
                 }
                 let _ = child.wait().await;
+                let _ = Record::remove(&self.dir);
                 Err(Error::Start {
                     reason: up.err().unwrap_or_else(|| "it ended".to_owned()),
                     log: self.last_lines(),

@@ -6,7 +6,8 @@ use super::process::{Process, with_argument};
 use super::{DataDir, Error, ManagedEnvoy, Options, bootstrap, find, port_is_free};
 use nix::sys::signal::Signal;
 use std::net::TcpListener;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -107,6 +108,39 @@ async fn it_stops_with_the_token_of_the_host() {
         .await
         .expect("it stops");
     assert!(folder.envoys().is_empty());
+}
+
+/// A program that says a version and then neither answers nor ends.
+fn silent_envoy(folder: &Path) -> PathBuf {
+    let path = folder.join("silent-envoy");
+    let script = "#!/bin/sh\n[ \"$1\" = --version ] && exec echo version: none\nkill -STOP $$\n";
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_is_called_off_leaves_nothing() {
+    let folder = Folder::new();
+    let options = Options {
+        binary: Some(silent_envoy(folder.dir.path())),
+        ..options(1)
+    };
+    let dir = Arc::new(DataDir::lock(folder.dir.path()).unwrap());
+    let shutdown = CancellationToken::new();
+    let start = tokio::spawn(ManagedEnvoy::start(dir, options, shutdown.clone()));
+    let record = folder.dir.path().join("envoy-process.json");
+    let launched = async {
+        while !record.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, launched).await.unwrap();
+    shutdown.cancel();
+    let error = start.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("told to stop"), "{error}");
+    assert!(folder.envoys().is_empty());
+    assert!(!record.exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

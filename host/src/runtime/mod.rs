@@ -21,11 +21,15 @@ use publish::Publisher;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+
+/// How long parts may take to end once they are told to; then they are cut off.
+const END_TIME: Duration = Duration::from_secs(5);
 
 /// Runs a host until `stop` is cancelled, or until a part of it cannot go on.
 pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
@@ -53,7 +57,7 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
         board: board.clone(),
         modules: modules.clone(),
         xds: xds.clone(),
-        problems: problems_seen.clone(),
+        problems: problems_seen,
         metrics: Arc::new(Metrics::new(registry)?),
     };
     let admin_listener = bind("--admin-address", config.admin_address).await?;
@@ -76,9 +80,9 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
     });
 
     // Envoy first: one that outlived the last host says which addresses are its own.
-    let envoy = match config.envoy {
-        EnvoyMode::Managed => Some(start_envoy(&data_dir, &config).await?),
-        EnvoyMode::None => None,
+    let envoy = match start_envoy(&data_dir, &config, &stop).await {
+        Err(_) if stop.is_cancelled() => return Ok(()),
+        envoy => envoy?,
     };
     let gate = match &envoy {
         Some(envoy) => Some(Gate::new(bound(envoy).await)),
@@ -87,7 +91,6 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
 
     let following = files::watch(&config.manifests, store.clone(), problems, parts.clone()).await?;
     tasks.spawn(async move { following.await.context("the watcher stopped") });
-    tasks.spawn(log_problems(problems_seen, parts.clone()));
     // Modules that are there from the start are live or refused before the first epoch.
     let (registry, inputs, world) = (modules.clone(), store.snapshot(), engine.world());
     tokio::task::spawn_blocking(move || registry.load_all(&inputs, &world))
@@ -124,12 +127,22 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
         envoy.stop().await;
     }
     parts.cancel();
-    while let Some(ended) = tasks.join_next().await {
-        if let Err(error) = ended {
-            error!(%error, "a part of the host did not end well");
-        }
-    }
+    end(tasks).await;
     result
+}
+
+/// Waits until all parts have ended, but not for ever: a client of the admin server, for example, may
+/// never finish its request.
+async fn end(mut tasks: JoinSet<anyhow::Result<()>>) {
+    let ended = async {
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                error!(%error, "a part of the host did not end well");
+            }
+        }
+    };
+    // What has not ended by then is cut off as it is dropped.
+    let _ = tokio::time::timeout(END_TIME, ended).await;
 }
 
 /// Where proxies connect: on TCP if it is wanted, and the managed Envoy on a socket.
@@ -146,13 +159,21 @@ async fn xds_listeners(config: &Config, data_dir: &DataDir) -> anyhow::Result<Ve
     Ok(listeners)
 }
 
-async fn start_envoy(data_dir: &Arc<DataDir>, config: &Config) -> anyhow::Result<ManagedEnvoy> {
+/// Starts Envoy, or adopts one, if it is this host's to run. It ends when `stop` is cancelled, also in the middle of its start.
+async fn start_envoy(
+    data_dir: &Arc<DataDir>,
+    config: &Config,
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<ManagedEnvoy>> {
+    if config.envoy == EnvoyMode::None {
+        return Ok(None);
+    }
     let options = envoy::Options {
         access_log: config.access_log,
         ..envoy::Options::default()
     };
-    // It is stopped by hand, before everything else.
-    Ok(ManagedEnvoy::start(data_dir.clone(), options, CancellationToken::new()).await?)
+    let envoy = ManagedEnvoy::start(data_dir.clone(), options, stop.clone()).await?;
+    Ok(Some(envoy))
 }
 
 /// Addresses that an adopted Envoy has; none of one that was just started.
@@ -192,26 +213,4 @@ fn unix_listener(path: &std::path::Path) -> anyhow::Result<UnixListener> {
         _ => {}
     }
     UnixListener::bind(path).with_context(|| format!("cannot make the socket {}", path.display()))
-}
-
-/// Says in the log what is wrong with files, each time that something else is.
-async fn log_problems(
-    mut problems: watch::Receiver<Vec<files::Problem>>,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
-    let mut said = Vec::new();
-    loop {
-        let now = problems.borrow_and_update().clone();
-        for problem in now.iter().filter(|problem| !said.contains(*problem)) {
-            warn!("{problem}");
-        }
-        said = now;
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            changed = problems.changed() => if changed.is_err() {
-                stop.cancelled().await;
-                return Ok(());
-            },
-        }
-    }
 }
