@@ -184,10 +184,47 @@ impl Host {
         .with_context(|| self.process.output())
     }
 
+    /// Versions of a module as the admin server shows them.
+    pub async fn modules(&self, name: &str) -> anyhow::Result<Vec<Value>> {
+        let all = self.admin("/api/v1/modules").await?.json();
+        let all = all.as_array().context("the admin server gave no list")?;
+        let of_name = all.iter().filter(|module| module["name"] == name);
+        Ok(of_name.cloned().collect())
+    }
+
+    /// Waits until a version of a module has this state, and returns what is shown of it.
+    pub async fn module(&self, name: &str, version: &str, state: &str) -> anyhow::Result<Value> {
+        wait::until(&format!("module {name} {version} is {state}"), async || {
+            let modules = self
+                .modules(name)
+                .await
+                .map_err(|error| format!("{error:#}"))?;
+            let is = |module: &&Value| module["version"] == version && module["state"] == state;
+            modules
+                .iter()
+                .find(is)
+                .cloned()
+                .ok_or_else(|| format!("{modules:#?}"))
+        })
+        .await
+        .with_context(|| self.process.output())
+    }
+
+    /// Ends the host, and not its Envoy, by SIGKILL.
+    pub async fn kill(&mut self) -> anyhow::Result<()> {
+        self.process.signal(Signal::SIGKILL)?;
+        self.process.wait().await.map(drop)
+    }
+
     /// Stops host and Envoy by SIGTERM and checks that both are gone.
     pub async fn stop(mut self) -> anyhow::Result<()> {
+        self.stop_by(Signal::SIGTERM).await
+    }
+
+    /// As [`Host::stop`], by any signal; it can be started again.
+    pub async fn stop_by(&mut self, signal: Signal) -> anyhow::Result<()> {
         let envoy = self.envoy_pid().ok();
-        self.process.signal(Signal::SIGTERM)?;
+        self.process.signal(signal)?;
         let status = self.process.wait().await?;
         if !status.success() {
             bail!("the host ended with {status}: {}", self.process.output());

@@ -4,10 +4,12 @@
 //! sleeps for a fixed time: [`wait::until`] asks again until the answer is right or patience ends.
 
 pub mod backend;
+pub mod command;
 pub mod host;
 pub mod http;
 pub mod load;
 pub mod manifests;
+pub mod metrics;
 pub mod module;
 pub mod paths;
 pub mod process;
@@ -18,4 +20,6 @@ pub mod world;
 
 pub use backend::Backend;
 pub use host::Host;
+pub use load::Load;
+pub use metrics::Metrics;
 pub use world::World;

@@ -1,6 +1,6 @@
 //! A steady load that counts what fails.
 
-use crate::http::Ask;
+use crate::http::{Answer, Ask};
 use hyper_util::rt::TokioIo;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,6 +11,9 @@ use tokio::task::JoinSet;
 
 /// Longest time for one request of the load.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is wrong with an answer.
+type Check = Arc<dyn Fn(&Answer) -> Result<(), String> + Send + Sync>;
 
 /// A running load.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ struct Counts {
 pub struct Report {
     /// Requests sent.
     pub sent: u64,
-    /// Requests that got no answer, or one with another status than 200.
+    /// Requests that got no answer, or one that is not as it should be.
     pub failed: u64,
     /// What was wrong with the first one that failed.
     pub first_failure: Option<String>,
@@ -40,18 +43,39 @@ pub struct Report {
 
 impl Load {
     /// Starts `workers` connections, each of which sends `ask` at most `per_second` times a second
-    /// until the load is stopped. A connection that the server closes is opened again; a request that
-    /// met the closing of its connection before it was sent is no failure.
+    /// until the load is stopped. Any answer but a 200 is a failure. A connection that the server
+    /// closes is opened again; a request that met the closing of its connection before it was sent is
+    /// no failure.
     #[must_use]
     pub fn start(port: u16, ask: &Ask, workers: u32, per_second: u32) -> Self {
+        Self::start_checked(port, ask, workers, per_second, |answer| {
+            match answer.status.as_u16() {
+                200 => Ok(()),
+                status => Err(format!("status {status}")),
+            }
+        })
+    }
+
+    /// As [`Load::start`], with an own idea of which answers are as they should be: `check` says what
+    /// is wrong with one.
+    #[must_use]
+    pub fn start_checked(
+        port: u16,
+        ask: &Ask,
+        workers: u32,
+        per_second: u32,
+        check: impl Fn(&Answer) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
         let counts = Arc::new(Counts::default());
         let stop = Arc::new(AtomicBool::new(false));
+        let check: Check = Arc::new(check);
         let mut set = JoinSet::new();
         for _ in 0..workers {
             set.spawn(work(
                 port,
                 ask.clone(),
                 per_second,
+                check.clone(),
                 counts.clone(),
                 stop.clone(),
             ));
@@ -61,6 +85,16 @@ impl Load {
             stop,
             workers: set,
         }
+    }
+
+    /// Waits until it has sent this many requests more than now.
+    pub async fn send_more(&self, requests: u64) -> anyhow::Result<()> {
+        let enough = self.report().sent + requests;
+        crate::wait::until("the load goes on", async || match self.report().sent {
+            sent if sent >= enough => Ok(()),
+            sent => Err(format!("{sent} of {enough} requests are sent")),
+        })
+        .await
     }
 
     /// What it saw so far.
@@ -78,6 +112,24 @@ impl Load {
         }
     }
 
+    /// Stops it; fails if one of its requests did, or if it sent fewer than `least`.
+    pub async fn flawless(self, least: u64) -> anyhow::Result<()> {
+        let report = self.stop().await;
+        anyhow::ensure!(
+            report.failed == 0,
+            "{} of {} requests failed; the first: {}",
+            report.failed,
+            report.sent,
+            report.first_failure.unwrap_or_default()
+        );
+        anyhow::ensure!(
+            report.sent >= least,
+            "only {} requests were sent",
+            report.sent
+        );
+        Ok(())
+    }
+
     /// Stops it and says what it saw.
     pub async fn stop(mut self) -> Report {
         self.stop.store(true, Ordering::Relaxed);
@@ -86,31 +138,44 @@ impl Load {
     }
 }
 
-async fn work(port: u16, ask: Ask, per_second: u32, counts: Arc<Counts>, stop: Arc<AtomicBool>) {
+async fn work(
+    port: u16,
+    ask: Ask,
+    per_second: u32,
+    check: Check,
+    counts: Arc<Counts>,
+    stop: Arc<AtomicBool>,
+) {
     let mut tick = tokio::time::interval(Duration::from_secs(1) / per_second.max(1));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let mut connection = None;
     while !stop.load(Ordering::Relaxed) {
         tick.tick().await;
         let result = tokio::time::timeout(TIMEOUT, send(port, &ask, &mut connection)).await;
-        counts.sent.fetch_add(1, Ordering::Relaxed);
-        let failure = match result {
-            Ok(Ok(200)) => continue,
-            Ok(Ok(status)) => format!("status {status}"),
-            Ok(Err(error)) => format!("{error:#}"),
-            Err(_) => format!("no answer in {TIMEOUT:?}"),
+        let verdict = match result {
+            Ok(Ok(answer)) => check(&answer),
+            Ok(Err(error)) => {
+                connection = None;
+                Err(format!("{error:#}"))
+            }
+            Err(_) => {
+                connection = None;
+                Err(format!("no answer in {TIMEOUT:?}"))
+            }
         };
-        connection = None;
-        counts.failed.fetch_add(1, Ordering::Relaxed);
-        if let Ok(mut first) = counts.first_failure.lock() {
-            first.get_or_insert(failure);
+        if let Err(failure) = verdict {
+            counts.failed.fetch_add(1, Ordering::Relaxed);
+            if let Ok(mut first) = counts.first_failure.lock() {
+                first.get_or_insert(failure);
+            }
         }
+        counts.sent.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 type Sender = hyper::client::conn::http1::SendRequest<http_body_util::Full<hyper::body::Bytes>>;
 
-async fn send(port: u16, ask: &Ask, connection: &mut Option<Sender>) -> anyhow::Result<u16> {
+async fn send(port: u16, ask: &Ask, connection: &mut Option<Sender>) -> anyhow::Result<Answer> {
     // `ready` tells whether the server has closed the connection since the last answer.
     let kept = match connection.take() {
         Some(mut sender) => sender.ready().await.is_ok().then_some(sender),
@@ -124,7 +189,7 @@ async fn send(port: u16, ask: &Ask, connection: &mut Option<Sender>) -> anyhow::
     if answer.header("connection") != "close" {
         *connection = Some(sender);
     }
-    Ok(answer.status.as_u16())
+    Ok(answer)
 }
 
 async fn connect(port: u16) -> anyhow::Result<Sender> {
