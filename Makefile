@@ -75,4 +75,4 @@ lint: guests $(CACHE)/tools/bin/cargo-deny
 
 $(CACHE)/tools/bin/cargo-deny:
 	@echo '== installing cargo-deny $(CARGO_DENY) into $(CACHE)/tools'
-	cargo install --quiet --locked --root "$(CACHE)/tools" --version $(CARGO_DENY) cargo-deny
+	cargo install --quiet --debug --locked --root "$(CACHE)/tools" --version $(CARGO_DENY) cargo-deny
