@@ -14,7 +14,7 @@ pub struct Metrics {
 struct Sample {
     name: String,
     labels: BTreeMap<String, String>,
-    value: f64,
+    value: u64,
 }
 
 impl Metrics {
@@ -32,9 +32,10 @@ impl Metrics {
         }
     }
 
-    /// The sum of the samples of this name that have these labels, whatever else they have.
+    /// The sum of the samples of this name that have these labels, whatever else they have. What is no
+    /// whole number does not count.
     #[must_use]
-    pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+    pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         self.with(name, labels).map(|sample| sample.value).sum()
     }
 
@@ -87,6 +88,6 @@ fn sample(line: &str) -> Option<Sample> {
     Some(Sample {
         name: name.to_owned(),
         labels,
-        value: value.parse().ok()?,
+        value: value.parse().unwrap_or_default(),
     })
 }

@@ -123,7 +123,7 @@ async fn no_way_of_saving_a_file_loses_a_request() -> anyhow::Result<()> {
     fs::remove_file(&path)?;
     saved(&world, "elsewhere").await?;
 
-    load.flawless(100).await?;
+    load.flawless(50).await?;
     assert!(problems(&world, false).await?.is_empty());
     world.host.stop().await
 }
@@ -153,7 +153,6 @@ async fn a_folder_that_is_swapped_by_a_link_is_followed() -> anyhow::Result<()> 
     }
     fs::remove_dir_all(mount.join("..2026_01"))?;
     fs::remove_dir_all(mount.join("..2026_02"))?;
-    load.send_more(50).await?;
     load.flawless(50).await?;
     world.host.stop().await
 }
@@ -227,7 +226,7 @@ async fn of_two_files_with_one_object_the_first_wins_and_the_other_is_reported()
     world.host.remove("test.yaml")?;
     saved(&world, "zz.yaml").await?;
     assert!(problems(&world, false).await?.is_empty());
-    load.flawless(100).await?;
+    load.flawless(50).await?;
     world.host.stop().await
 }
 

@@ -3,7 +3,7 @@
 mod guest;
 
 use chiton_tests::http::Answer;
-use chiton_tests::{Host, Load, World, module, paths, quickstart};
+use chiton_tests::{Host, Load, Metrics, World, module, paths, quickstart, wait};
 use nix::sys::signal::Signal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,6 +43,15 @@ async fn world() -> anyhow::Result<World> {
     world.host.write(MODULE, &quickstart::hello(1)?)?;
     says(&world, OLD).await?;
     Ok(world)
+}
+
+/// A `policy` document that sets the header on the route.
+fn document(value: &str) -> String {
+    format!(
+        r#"{{"targets": [{{"object": {{"group": "gateway.networking.k8s.io",
+           "kind": "HTTPRoute", "namespace": "default", "name": "r"}}}}],
+           "default": [{{"responseHeaders": {{"set": [{{"name": "x-hello", "value": "{value}"}}]}}}}]}}"#
+    )
 }
 
 /// Waits until the header of the policy has this value.
@@ -99,7 +108,7 @@ async fn swaps_under_load_lose_no_request_and_show_one_version_or_the_other() ->
         says(&world, value).await?;
         load.send_more(50).await?;
     }
-    load.flawless(200).await?;
+    load.flawless(50).await?;
     assert!(
         old.load(Ordering::Relaxed) > 0,
         "the load saw no old version"
@@ -171,7 +180,7 @@ async fn a_broken_version_is_refused_and_the_live_one_outlives_restarts() -> any
     world.host.write(MODULE, &nothing)?;
     world.host.module("hello", "3.0.0", "refused").await?;
     assert_eq!(live(&world.host).await?, "1.0.0");
-    serving.flawless(20).await?;
+    serving.flawless(50).await?;
 
     // Its bytes are nowhere but in the data folder now.
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
@@ -214,8 +223,7 @@ async fn what_traps_or_loops_on_an_object_that_was_fine_fails_its_trial() -> any
         );
         assert_eq!(live(&world.host).await?, "1.0.0");
     }
-    load.send_more(20).await?;
-    load.flawless(20).await?;
+    load.flawless(50).await?;
 
     // Nothing is lost for what comes after.
     world.host.write(MODULE, &quickstart::hello(2)?)?;
@@ -232,10 +240,7 @@ async fn a_module_replaces_a_built_in_policy_and_gives_it_back() -> anyhow::Resu
     let world = World::start(&policy).await?;
     says(&world, "built-in").await?;
 
-    let document = r#"{"targets": [{"object": {"group": "gateway.networking.k8s.io",
-        "kind": "HTTPRoute", "namespace": "default", "name": "r"}}],
-        "default": [{"responseHeaders": {"set": [{"name": "x-hello", "value": "replaced"}]}}]}"#;
-    let component = guest::answering("headers", "9.0.0", document)?;
+    let component = guest::answering("headers", "9.0.0", "", &document("replaced"))?;
     let load = load(&world, &["built-in", "replaced"]);
     world
         .host
@@ -246,11 +251,74 @@ async fn a_module_replaces_a_built_in_policy_and_gives_it_back() -> anyhow::Resu
 
     world.host.remove(MODULE)?;
     says(&world, "built-in").await?;
-    load.flawless(20).await?;
+    load.flawless(50).await?;
     let modules = world.host.modules("headers").await?;
     let built_in = modules
         .iter()
         .find(|module| module["source"] == "built-in" && module["state"] == "live");
     assert!(built_in.is_some(), "{modules:#?}");
+    world.host.stop().await
+}
+
+#[tokio::test]
+async fn a_live_module_that_traps_on_one_object_keeps_its_last_result_and_touches_no_other()
+-> anyhow::Result<()> {
+    let world = World::start(POLICY).await?;
+    let traps_on_long_objects = "(if (i32.gt_u (local.get 9) (i32.const 4096)) (then unreachable))";
+    let component = guest::answering("hello", "1.0.0", traps_on_long_objects, &document("kept"))?;
+    world
+        .host
+        .write(MODULE, &module::config_map("hello", "1.0.0", &component)?)?;
+    says(&world, "kept").await?;
+    let load = load(&world, &["kept"]);
+
+    let long = format!(
+        "metadata: {{name: p, annotations: {{long: {}}}}}",
+        "x".repeat(4096)
+    );
+    world.replace(&POLICY.replace("metadata: {name: p}", &long))?;
+    let said = world
+        .host
+        .condition("Policy", "p", "Reconciled", "False")
+        .await?;
+    assert!(
+        said.starts_with("ModuleFailed: ") && said.contains("the last good result stays"),
+        "{said}"
+    );
+    let failing = world.host.module("hello", "1.0.0", "live").await?;
+    assert_eq!(failing["failures"], 1, "{failing}");
+    let metrics = Metrics::of(&world.host).await?;
+    let failed = [("module", "hello"), ("outcome", "module_failed")];
+    assert_eq!(metrics.count("chiton_reconciles_total", &failed), 1);
+
+    // An object without a last result has no effect, and all others go on.
+    let other = POLICY
+        .replace("metadata: {name: r}", "metadata: {name: other}")
+        .replace("name: r}]", "name: other}]")
+        .replace("metadata: {name: p}", &long.replace("name: p", "name: q"))
+        .replace(
+            "rules: [{",
+            "rules: [{matches: [{path: {type: PathPrefix, value: /other}}], ",
+        );
+    world.write("other.yaml", &other)?;
+    world.served_by("/other", "a").await?;
+    let said = world
+        .host
+        .condition("Policy", "q", "Accepted", "False")
+        .await?;
+    assert!(said.starts_with("ModuleFailed: "), "{said}");
+
+    world.replace(POLICY)?;
+    wait::until("the policy is reconciled again", async || {
+        let policy = world.host.object("Policy", "p").await;
+        let policy = policy.map_err(|error| format!("{error:#}"))?;
+        if policy.to_string().contains("Reconciled") {
+            Err(format!("{policy:#}"))
+        } else {
+            Ok(())
+        }
+    })
+    .await?;
+    load.flawless(50).await?;
     world.host.stop().await
 }

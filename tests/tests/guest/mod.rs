@@ -18,15 +18,21 @@ pub fn policy(name: &str, version: &str, body: &str) -> anyhow::Result<Vec<u8>> 
     Memory::default().component(name, version, body)
 }
 
-/// A policy module that returns this `policy` document for every object.
-pub fn answering(name: &str, version: &str, document: &str) -> anyhow::Result<Vec<u8>> {
+/// A policy module that runs these instructions and then returns this `policy` document, for every
+/// object. Local 9 is the object's length in bytes.
+pub fn answering(
+    name: &str,
+    version: &str,
+    first: &str,
+    document: &str,
+) -> anyhow::Result<Vec<u8>> {
     let mut memory = Memory::default();
     let [document_at, document_len] = memory.text(document);
     let [name_at, name_len] = memory.text("policy");
     let list = memory.words(&[name_at, name_len, document_at, document_len]);
     // ok(done({documents, conditions: []}))
     let result = memory.words(&[0, 0, list, 1, 0, 0]);
-    memory.component(name, version, &format!("(i32.const {result})"))
+    memory.component(name, version, &format!("{first} (i32.const {result})"))
 }
 
 /// Static memory in the making.
