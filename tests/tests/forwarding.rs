@@ -3,6 +3,11 @@
 use anyhow::ensure;
 use chiton_tests::manifests::{backend_ref, prefix, route, rule, service, slice, to};
 use chiton_tests::{World, wait};
+use http_body_util::{BodyExt as _, Full};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::collections::BTreeMap;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -262,5 +267,27 @@ spec: {protocol: h2c, endpoints: [{host: 127.0.0.1, port: $A}]}
         .condition("HTTPRoute", "r", "ResolvedRefs", "False")
         .await?;
     assert!(reason.starts_with("UnsupportedProtocol"), "{reason}");
+    world.host.stop().await
+}
+
+#[tokio::test]
+async fn a_client_may_speak_http_2_in_the_clear() -> anyhow::Result<()> {
+    let world = World::start(&route("r", &rule(&prefix("/"), &to("a")))).await?;
+    world.served_by("/", "a").await?;
+    let stream = TcpStream::connect(("127.0.0.1", world.port)).await?;
+    let io = TokioIo::new(stream);
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await?;
+    tokio::spawn(connection);
+    // A body of many frames, larger than what the proxy buffers.
+    let body = Full::new(Bytes::from(vec![b'x'; 1 << 20]));
+    let request = Request::post("http://x.org/up").body(body)?;
+    let answer = wait::at_most("the answer", sender.send_request(request)).await??;
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.version(), hyper::Version::HTTP_2);
+    let body = answer.into_body().collect().await?.to_bytes();
+    let seen: serde_json::Value = serde_json::from_slice(&body)?;
+    assert_eq!(seen["method"], "POST");
+    assert_eq!(seen["host"], "x.org");
+    assert_eq!(seen["protocol"], "HTTP/1.1");
     world.host.stop().await
 }
