@@ -28,6 +28,17 @@ impl Host {
 
     /// As [`Host::start`], with more arguments for `chiton serve`.
     pub async fn start_with(files: &[(&str, &str)], arguments: &[&str]) -> anyhow::Result<Self> {
+        let arguments = [arguments, &["--bind-address", "127.0.0.1"]].concat();
+        Self::launch(files, &arguments).await
+    }
+
+    /// As [`Host::start`], but listeners are bound to the addresses that the Gateways ask for, which
+    /// must be loopback addresses.
+    pub async fn start_unbound(files: &[(&str, &str)]) -> anyhow::Result<Self> {
+        Self::launch(files, &[]).await
+    }
+
+    async fn launch(files: &[(&str, &str)], arguments: &[&str]) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("chiton-test-").tempdir()?;
         std::fs::create_dir(dir.path().join("manifests"))?;
         for (name, text) in files {
@@ -105,6 +116,38 @@ impl Host {
         let record: Value = serde_json::from_str(&text)?;
         let pid = record["pid"].as_u64().context("the record has no pid")?;
         Ok(pid.try_into()?)
+    }
+
+    /// Everything that the host has printed.
+    #[must_use]
+    pub fn output(&self) -> String {
+        self.process.output()
+    }
+
+    /// Counts of refused responses from the metrics, those that are not zero.
+    pub async fn nacks(&self) -> anyhow::Result<Vec<String>> {
+        let metrics = self.admin("/metrics").await?;
+        let text = String::from_utf8_lossy(&metrics.body).into_owned();
+        let counts: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("chiton_xds_nacks_total{"))
+            .collect();
+        if counts.is_empty() {
+            bail!("no metric counts refused responses: {text}");
+        }
+        let bad = counts.iter().filter(|line| !line.ends_with(" 0"));
+        Ok(bad.map(ToString::to_string).collect())
+    }
+
+    /// Fails unless one proxy is connected and has acknowledged everything that it was sent.
+    pub async fn acked(&self) -> anyhow::Result<()> {
+        let proxies = self.admin("/api/v1/proxies").await?.json();
+        let types = &proxies[0]["types"];
+        let all = types.as_object().context("no proxy is connected")?;
+        match all.iter().find(|(_, it)| it["sent"] != it["acked"]) {
+            None => Ok(()),
+            Some((kind, counts)) => bail!("{kind} is not acknowledged: {counts}"),
+        }
     }
 
     /// One object's status from the admin server; null if it has none.
@@ -275,7 +318,6 @@ fn spawn(dir: &Path, admin: u16, arguments: &[String]) -> anyhow::Result<Process
     let mut command = Command::new(paths::binary("chiton")?);
     command
         .arg("serve")
-        .args(["--bind-address", "127.0.0.1"])
         .args(["--admin-address", &format!("127.0.0.1:{admin}")])
         .arg("--manifests")
         .arg(dir.join("manifests"))

@@ -5,6 +5,7 @@
 
 pub mod backend;
 pub mod command;
+pub mod envoy;
 pub mod host;
 pub mod http;
 pub mod load;

@@ -5,6 +5,7 @@
 
 mod ask;
 mod logging;
+mod problems;
 mod render;
 mod serve;
 

@@ -1,10 +1,9 @@
 //! `chiton render` and `chiton validate`.
 
+use super::problems::problems;
 use super::{Format, Offline as OfflineOptions, Render, settings};
 use crate::config::Config;
 use crate::runtime::offline::{self, Offline};
-use crate::status::ObjectStatus;
-use crate::status::table::{is_problem, problem};
 use crate::synchronizer::envoy;
 use chiton_xds::Change;
 use serde_json::{Map, Value, json};
@@ -66,38 +65,4 @@ fn document(offline: &Offline) -> anyhow::Result<Value> {
         "objects": offline.objects(),
         "problems": problems(offline),
     }))
-}
-
-/// Everything that is wrong, a line each: files, then objects, then modules.
-fn problems(offline: &Offline) -> Vec<String> {
-    let objects = offline.objects();
-    let files = offline.problems.iter().map(ToString::to_string);
-    let conditions = objects.iter().flat_map(|object| {
-        object
-            .conditions
-            .iter()
-            .filter(|condition| is_problem(condition))
-            .map(|condition| format!("{}: {}", place(object), problem(condition)))
-    });
-    let modules = offline.refused.iter().map(|module| {
-        format!(
-            "{}: module {} {}: {}",
-            module.source, module.name, module.version, module.reason
-        )
-    });
-    files.chain(conditions).chain(modules).collect()
-}
-
-/// `file:line: Kind namespace/name`.
-fn place(object: &ObjectStatus) -> String {
-    let origin = object
-        .origin
-        .as_deref()
-        .map(|origin| format!("{origin}: "))
-        .unwrap_or_default();
-    let slash = if object.namespace.is_empty() { "" } else { "/" };
-    format!(
-        "{origin}{} {}{slash}{}",
-        object.kind, object.namespace, object.name
-    )
 }

@@ -31,6 +31,19 @@ impl Offline {
     }
 }
 
+impl Offline {
+    /// File and line of an object, by its kind, namespace and name as they are displayed.
+    #[must_use]
+    pub fn origin(&self, object: &str) -> Option<String> {
+        self.world
+            .inputs
+            .objects()
+            .find(|input| input.key.to_string() == object)
+            .and_then(|input| input.origin.as_ref())
+            .map(|origin| format!("{}:{}", origin.path.display(), origin.line))
+    }
+}
+
 /// Reads and reconciles a folder.
 pub fn run(config: &Config) -> anyhow::Result<Offline> {
     let loaded = files::load(&config.manifests)?;

@@ -103,10 +103,24 @@ pub fn problem(condition: &Condition) -> String {
         Scope::Section(section) => format!(" at listener {section}"),
         Scope::Parent(parent) => format!(" at {parent}"),
     };
-    format!(
+    printable(&format!(
         "{}={:?} ({}){place}: {}",
         condition.r#type, condition.status, condition.reason, condition.message
-    )
+    ))
+}
+
+/// The text with control characters written out, so that a name cannot play with a terminal.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 fn row(object: &ObjectStatus) -> [String; 3] {
@@ -133,5 +147,9 @@ fn row(object: &ObjectStatus) -> [String; 3] {
         let s = if problems == 1 { "" } else { "s" };
         summary = format!("{summary}  {problems} problem{s}");
     }
-    [object.kind.clone(), name, summary.trim_start().to_owned()]
+    [
+        printable(&object.kind),
+        printable(&name),
+        summary.trim_start().to_owned(),
+    ]
 }

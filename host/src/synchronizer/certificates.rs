@@ -27,6 +27,8 @@ pub const INVALID_CERTIFICATE: &str = "InvalidCertificateRef";
 
 const ENTRY_CERTIFICATE: &str = "tls.crt";
 const ENTRY_KEY: &str = "tls.key";
+/// Type of Secrets that hold a certificate and its key.
+const TLS_TYPE: &str = "kubernetes.io/tls";
 
 /// A certificate with its key, or why the Secret holds none.
 type Verdict = Result<Arc<TlsSecret>, String>;
@@ -101,7 +103,12 @@ fn read(object: &Object) -> Result<TlsSecret, String> {
             .filter(|bytes| !bytes.is_empty())
             .ok_or_else(|| {
                 let kind = typed.r#type.as_deref().unwrap_or("Opaque");
-                format!("it has no entry {name} (its type is {kind}; kubernetes.io/tls is meant)")
+                let hint = if kind == TLS_TYPE {
+                    String::new()
+                } else {
+                    format!(" (its type is {kind}; {TLS_TYPE} is meant)")
+                };
+                format!("it has no entry {name}{hint}")
             })
     };
     let certificate = take(ENTRY_CERTIFICATE)?;

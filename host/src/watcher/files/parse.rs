@@ -105,7 +105,7 @@ fn yaml(text: &str) -> Result<Vec<Document>, Fault> {
                 .location()
                 .and_then(|place| usize::try_from(place.line()).ok())
                 .filter(|line| *line > 0),
-            reason: without_place(&error.to_string()),
+            reason: yaml_reason(&error.to_string()),
         })?;
     Ok(documents
         .into_iter()
@@ -115,6 +115,20 @@ fn yaml(text: &str) -> Result<Vec<Document>, Fault> {
         })
         .filter(|document| !document.value.is_null())
         .collect())
+}
+
+/// What the parser says, without advice for programmers.
+fn yaml_reason(message: &str) -> String {
+    let reason = without_place(message);
+    if let Some(rest) = reason.strip_prefix("duplicate mapping key: ") {
+        let key = rest.rsplit_once(", set ").map_or(rest, |(key, _)| key);
+        return format!("the key {key} stands twice in one mapping");
+    }
+    if let Some(limit) = reason.strip_prefix("budget breached: ") {
+        let limit = limit.split([' ', '{', '(']).next().unwrap_or_default();
+        return format!("it is too large or deep, or has too many aliases ({limit})");
+    }
+    reason
 }
 
 /// The message without the place that parsers put into it: it is said apart.
@@ -306,6 +320,16 @@ mod tests {
         let fault = parse_json("{\n\"a\": }").unwrap_err();
         assert_eq!(fault.line, Some(2));
         assert!(!fault.reason.contains("line"), "{fault:?}");
+    }
+
+    #[test]
+    fn faults_are_said_to_authors_of_manifests() {
+        let fault = parse("a: 1\na: 2\n").unwrap_err();
+        assert_eq!(fault.reason, "the key a stands twice in one mapping");
+        let many = format!("a: &x 1\nb: [{}]\n", "*x, ".repeat(9_999));
+        let fault = parse(&many).unwrap_err();
+        assert!(fault.reason.contains("too many aliases"), "{fault:?}");
+        assert!(!fault.reason.contains('{'), "{fault:?}");
     }
 
     #[test]
