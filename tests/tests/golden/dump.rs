@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Resources by type and name.
 pub type Resources = BTreeMap<String, BTreeMap<String, Value>>;
@@ -82,6 +82,37 @@ pub fn of_envoy(dump: &Value) -> anyhow::Result<Resources> {
     }
     take_out_virtual_hosts(&mut resources);
     Ok(resources)
+}
+
+/// The versions of dynamic resources, with the names that they stand beside.
+pub fn versions(dump: &Value) -> BTreeSet<(String, String)> {
+    let mut all = BTreeSet::new();
+    collect_versions(dump, &mut all);
+    all
+}
+
+fn collect_versions(value: &Value, all: &mut BTreeSet<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(version) = fields.get("version_info").and_then(Value::as_str) {
+                let resource = [
+                    "listener",
+                    "cluster",
+                    "route_config",
+                    "secret",
+                    "ecds_filter",
+                ]
+                .into_iter()
+                .find_map(|field| fields.get(field)?["name"].as_str());
+                all.insert((resource.unwrap_or_default().to_owned(), version.to_owned()));
+            }
+            fields
+                .values()
+                .for_each(|value| collect_versions(value, all));
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect_versions(value, all)),
+        _ => {}
+    }
 }
 
 fn add(resources: &mut Resources, kind: &str, part: &Value, list: &str, path: &[&str]) {
