@@ -1,4 +1,5 @@
-//! Identities of Kubernetes objects, as every document names them.
+//! Identities of Kubernetes objects, as every document names them. They are types of the contract, so
+//! unlike documents they do not grow, and an unknown field in one is a mistake everywhere.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ pub mod names {
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GroupKind {
     /// API group, for example `gateway.networking.k8s.io`; empty for the core group.
     #[serde(default)]
@@ -53,7 +54,7 @@ impl fmt::Display for GroupKind {
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectRef {
     /// API group; empty for the core group.
     #[serde(default)]
@@ -112,7 +113,7 @@ impl fmt::Display for ObjectRef {
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ParentRef {
     /// The parent object.
     pub object: ObjectRef,

@@ -435,30 +435,3 @@ fn instances_are_fresh() {
         call(&component).expect("a fresh memory");
     }
 }
-
-/// `cargo test -p chiton --lib sandbox::tests::timing -- --ignored --nocapture`
-#[test]
-#[ignore = "prints times; asserts nothing"]
-fn timing() {
-    let sum = "(local $i i32) (local $s i32)
-        (loop $again
-          (local.set $s (i32.add (i32.mul (local.get $s) (i32.const 31)) (i32.load8_u (i32.and (local.get $i) (i32.const 65535)))))
-          (local.set $i (i32.add (local.get $i) (i32.const 1)))
-          (br_if $again (i32.lt_u (local.get $i) (i32.const 10000000))))
-        (i32.store (i32.const 64) (local.get $s))";
-    for (name, guest, calls) in [
-        (
-            "fresh instance, nothing done",
-            Guest::policy("good", DOCUMENT),
-            20_000,
-        ),
-        ("ten million turns of a loop", Guest::doing("sums", sum), 10),
-    ] {
-        let component = load(guest);
-        let start = std::time::Instant::now();
-        for _ in 0..calls {
-            call(&component).expect("a good call");
-        }
-        println!("{name}: {:?} a call", start.elapsed() / calls);
-    }
-}
