@@ -85,3 +85,19 @@ ports: [{ports}]
 "
     )
 }
+
+/// A Policy of a type on one target, with its `default` or `override`; all in YAML's flow style.
+#[must_use]
+pub fn policy(name: &str, r#type: &str, target: &str, settings: &str) -> String {
+    format!(
+        "apiVersion: chiton.dev/v1alpha1
+kind: Policy
+metadata: {{name: {name}}}
+spec:
+  type: {type}
+  targetRefs: [{target}]
+  {settings}
+---
+"
+    )
+}

@@ -1,6 +1,7 @@
 //! The built-in policies, with real requests through a real Envoy.
 
 use chiton_tests::World;
+use chiton_tests::manifests::policy;
 use hyper::Method;
 
 /// One route `r`: `/a` to backend a (rule `first`), `/b` to backend b.
@@ -18,20 +19,6 @@ spec:
       backendRefs: [{group: chiton.dev, kind: Backend, name: b}]
 ---
 ";
-
-fn policy(name: &str, r#type: &str, target: &str, settings: &str) -> String {
-    format!(
-        "apiVersion: chiton.dev/v1alpha1
-kind: Policy
-metadata: {{name: {name}}}
-spec:
-  type: {type}
-  targetRefs: [{target}]
-  {settings}
----
-"
-    )
-}
 
 const GATEWAY: &str = "{group: gateway.networking.k8s.io, kind: Gateway, name: gateway}";
 const WHOLE_ROUTE: &str = "{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}";

@@ -1,22 +1,8 @@
 //! What policies are put on, and what becomes of those that cannot hold, with real requests.
 
-use chiton_tests::manifests::{prefix, route, rule, to};
+use chiton_tests::manifests::{policy, prefix, route, rule, to};
 use chiton_tests::{World, http, paths};
 use hyper::Method;
-
-fn policy(name: &str, r#type: &str, target: &str, settings: &str) -> String {
-    format!(
-        "apiVersion: chiton.dev/v1alpha1
-kind: Policy
-metadata: {{name: {name}}}
-spec:
-  type: {type}
-  targetRefs: [{target}]
-  {settings}
----
-"
-    )
-}
 
 /// Settings of a `headers` policy that says who won.
 fn who(name: &str) -> String {
