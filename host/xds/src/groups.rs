@@ -1,8 +1,8 @@
 //! The groups of clients and what each of them should have.
 
-use crate::Change;
 use crate::snapshot::Snapshot;
-use std::collections::HashMap;
+use crate::{Change, Resource, ResourceType};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
@@ -45,6 +45,61 @@ impl Groups {
             .change(group, |snapshot| snapshot.apply(changes));
     }
 
+    /// Has a group that nothing was published for and that is not ready serve these, but for the
+    /// withheld types. False for another group, which is left as it is.
+    pub fn restore(
+        &self,
+        group: &str,
+        resources: Vec<Resource>,
+        withheld: &[ResourceType],
+    ) -> bool {
+        let mut restored = false;
+        self.lock().change(group, |snapshot| {
+            restored = snapshot.generation == 0 && !snapshot.is_ready();
+            if restored {
+                snapshot.replace(resources);
+                snapshot.silence(withheld);
+            }
+            restored
+        });
+        restored
+    }
+
+    /// Makes these all that a group has, and the group ready, at once.
+    pub fn replace(&self, group: &str, resources: Vec<Resource>) {
+        self.lock().change(group, |snapshot| {
+            let different = snapshot.replace(resources);
+            make_ready(snapshot) || different
+        });
+    }
+
+    /// [`Groups::replace`] for all groups at once. Those that are not named have nothing.
+    pub fn replace_all(&self, mut groups: BTreeMap<String, Vec<Resource>>) {
+        let mut state = self.lock();
+        state.all_ready = true;
+        for name in state.groups.keys() {
+            groups.entry(name.clone()).or_default();
+        }
+        for (name, resources) in groups {
+            state.change(&name, |snapshot| {
+                let different = snapshot.replace(resources);
+                make_ready(snapshot) || different
+            });
+        }
+    }
+
+    /// Names of all groups that something was published for, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let state = self.lock();
+        let published = state
+            .groups
+            .iter()
+            .filter(|(_, sender)| sender.borrow().generation > 0);
+        let mut names: Vec<String> = published.map(|(name, _)| name.clone()).collect();
+        names.sort();
+        names
+    }
+
     /// Takes everything from a group's clients; forgets the group if it has none.
     pub fn remove(&self, group: &str) {
         let mut state = self.lock();
@@ -85,7 +140,7 @@ impl Groups {
         if let Some(sender) = state.groups.get(group) {
             let unused = sender.receiver_count() == 0;
             let snapshot = sender.borrow().clone();
-            if unused && snapshot.generation == 0 && snapshot.ready == all_ready {
+            if unused && snapshot.generation == 0 && snapshot.is_ready() == all_ready {
                 state.groups.remove(group);
             }
         }
@@ -106,7 +161,9 @@ impl Groups {
 }
 
 fn make_ready(snapshot: &mut Snapshot) -> bool {
-    !std::mem::replace(&mut snapshot.ready, true)
+    let was_ready = snapshot.is_ready();
+    snapshot.silence(&[]);
+    !was_ready
 }
 
 #[cfg(test)]
@@ -137,11 +194,47 @@ mod tests {
         groups.publish("a", vec![cluster("1")]);
         groups.publish("b", vec![cluster("1")]);
         groups.set_ready("a");
-        assert!(groups.current("a").unwrap().ready);
-        assert!(!groups.current("b").unwrap().ready);
+        assert!(groups.current("a").unwrap().is_ready());
+        assert!(!groups.current("b").unwrap().is_ready());
         groups.set_all_ready();
-        assert!(groups.current("b").unwrap().ready);
-        assert!(groups.watch("new").borrow().ready);
+        assert!(groups.current("b").unwrap().is_ready());
+        assert!(groups.watch("new").borrow().is_ready());
+    }
+
+    #[test]
+    fn only_a_group_that_nothing_was_published_for_is_restored() {
+        let groups = Groups::default();
+        let resource = |body: &'static str| Resource::new(ResourceType::Cluster, "c", body);
+        assert!(groups.restore("g", vec![resource("old")], &[ResourceType::Secret]));
+        let restored = groups.current("g").unwrap();
+        assert!(
+            !restored.is_silent(ResourceType::Cluster) && restored.is_silent(ResourceType::Secret)
+        );
+        assert!(!groups.restore("g", vec![resource("older")], &[]));
+        groups.publish("published", vec![cluster("1")]);
+        assert!(!groups.restore("published", vec![resource("old")], &[]));
+        groups.set_all_ready();
+        assert!(!groups.restore("late", vec![resource("old")], &[]));
+        assert!(groups.current("late").unwrap().is_empty());
+    }
+
+    #[test]
+    fn replacing_all_groups_empties_those_that_are_gone_and_makes_all_ready() {
+        let groups = Groups::default();
+        let resource = |body: &'static str| Resource::new(ResourceType::Cluster, "c", body);
+        for group in ["gone", "stays"] {
+            groups.restore(group, vec![resource("old")], &[]);
+        }
+        let unchanged = groups.current("stays").unwrap().generation;
+        groups.replace_all(BTreeMap::from([
+            ("stays".to_owned(), vec![resource("old")]),
+            ("new".to_owned(), vec![resource("1")]),
+        ]));
+        assert!(groups.current("gone").unwrap().is_empty());
+        assert_eq!(groups.current("stays").unwrap().generation, unchanged);
+        assert!(groups.current("new").unwrap().is_ready());
+        assert!(groups.watch("later").borrow().is_ready());
+        assert_eq!(groups.names(), ["gone", "new", "stays"]);
     }
 
     #[test]

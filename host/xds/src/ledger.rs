@@ -88,6 +88,20 @@ pub struct NackSummary {
     pub at: u64,
 }
 
+/// A version of a resource that proxies of a group reject. It stands until another version is
+/// published, or those proxies are gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejection {
+    /// Resource.
+    pub name: ResourceName,
+    /// Version that is rejected.
+    pub version: String,
+    /// What the proxy that rejected it first says.
+    pub text: String,
+    /// Number of connected proxies that reject it.
+    pub proxies: usize,
+}
+
 /// Group, type, name and version of a rejection that was logged.
 type Logged = (String, ResourceType, Arc<str>, Arc<str>);
 
@@ -145,6 +159,47 @@ impl Ledger {
             (0, _) | (_, true) => Programmed::Pending,
             _ => Programmed::Acked,
         }
+    }
+
+    /// What connected proxies of the group reject, by name and version. Only what was found to be
+    /// rejected for its own sake, not what was in one response with it. The cost is the number of
+    /// rejections; ask again when [`Ledger::changes`] says so.
+    #[must_use]
+    pub fn rejections(&self, group: &str) -> Vec<Rejection> {
+        let mut found: BTreeMap<(ResourceName, String), (SystemTime, Rejection)> = BTreeMap::new();
+        for proxy in self.group(group) {
+            let session = proxy.session();
+            for kind in ResourceType::ALL {
+                for (name, nack) in session.rows(kind).nacks() {
+                    let name = ResourceName::new(kind, &**name);
+                    let version = nack.version.to_string();
+                    let (at, rejection) = found
+                        .entry((name.clone(), version.clone()))
+                        .or_insert_with(|| {
+                            let text = nack.text.clone();
+                            let proxies = 0;
+                            (
+                                nack.at,
+                                Rejection {
+                                    name,
+                                    version,
+                                    text,
+                                    proxies,
+                                },
+                            )
+                        });
+                    rejection.proxies += 1;
+                    if nack.at < *at {
+                        *at = nack.at;
+                        rejection.text.clone_from(&nack.text);
+                    }
+                }
+            }
+        }
+        found
+            .into_values()
+            .map(|(_, rejection)| rejection)
+            .collect()
     }
 
     /// A number that grows with everything that may change an answer of this ledger.

@@ -5,9 +5,10 @@ use crate::ledger::{Expected, Ledger, Programmed};
 use crate::metrics::Metrics;
 use crate::session::Limits;
 use crate::stream::{Deltas, Service};
-use crate::{Change, ResourceName};
+use crate::{Change, Resource, ResourceName, ResourceType};
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
 use futures::future::try_join_all;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -146,6 +147,47 @@ impl Server {
     /// clients are told that there is nothing.
     pub fn set_all_ready(&self) {
         self.shared.groups.set_all_ready();
+    }
+
+    /// Has a group serve what its clients had before a restart, until [`Server::replace`] or
+    /// [`Server::set_ready`] says that the truth is known: but for the withheld types, of which its
+    /// clients hear nothing and keep what they have. Types that cannot be restored (secrets) must be
+    /// withheld, or they would be taken from the clients.
+    ///
+    /// False, and nothing happens, if the group is ready or was published to already.
+    pub fn restore(
+        &self,
+        group: &str,
+        resources: Vec<Resource>,
+        withheld: &[ResourceType],
+    ) -> bool {
+        self.shared.groups.restore(group, resources, withheld)
+    }
+
+    /// Makes `resources` all that a group has, and the group ready, at once: its clients get the
+    /// differences to what was restored or published before, removals included.
+    pub fn replace(&self, group: &str, resources: Vec<Resource>) {
+        self.shared.groups.replace(group, resources);
+    }
+
+    /// [`Server::replace`] for all groups at once, those to come included (as
+    /// [`Server::set_all_ready`]). Groups that are not named have nothing.
+    pub fn replace_all(&self, groups: BTreeMap<String, Vec<Resource>>) {
+        self.shared.groups.replace_all(groups);
+    }
+
+    /// Names of the groups that something was published for, sorted.
+    #[must_use]
+    pub fn groups(&self) -> Vec<String> {
+        self.shared.groups.names()
+    }
+
+    /// All that a group has, by type and name: what [`Server::restore`] takes. One consistent state,
+    /// bodies shared; nobody waits for it.
+    #[must_use]
+    pub fn resources(&self, group: &str) -> Vec<Resource> {
+        let snapshot = self.shared.groups.current(group);
+        snapshot.map_or_else(Vec::new, |snapshot| snapshot.resources().collect())
     }
 
     /// The version that is published of a resource.

@@ -6,10 +6,11 @@
 
 use crate::per_type::PerType;
 use crate::resource::route_config_of;
-use crate::{Change, Resource, ResourceType};
+use crate::{Change, Resource, ResourceName, ResourceType};
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 use prost::bytes::Bytes;
+use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -54,17 +55,36 @@ impl From<Resource> for Entry {
 pub(crate) struct Snapshot {
     /// Counts publishes.
     pub generation: u64,
-    /// Whether clients may be told anything yet.
-    pub ready: bool,
+    /// Types that clients are not told of yet.
+    silent: PerType<bool>,
     resources: PerType<OrdMap<Arc<str>, Arc<Entry>>>,
 }
 
 impl Snapshot {
     /// A snapshot without resources.
     pub fn empty(ready: bool) -> Self {
-        Self {
-            ready,
-            ..Self::default()
+        let mut snapshot = Self::default();
+        if !ready {
+            snapshot.silence(&ResourceType::ALL);
+        }
+        snapshot
+    }
+
+    /// Whether clients may be told of all types.
+    pub fn is_ready(&self) -> bool {
+        self.silent.iter().all(|(_, silent)| !silent)
+    }
+
+    /// Whether clients may not be told of the type yet.
+    pub fn is_silent(&self, kind: ResourceType) -> bool {
+        self.silent[kind]
+    }
+
+    /// From now on clients are not told of these types, but of all others.
+    pub fn silence(&mut self, kinds: &[ResourceType]) {
+        self.silent = PerType::default();
+        for kind in kinds {
+            self.silent[*kind] = true;
         }
     }
 
@@ -125,6 +145,34 @@ impl Snapshot {
         different
     }
 
+    /// Makes these all that there is; false if it was so already.
+    pub fn replace(&mut self, resources: Vec<Resource>) -> bool {
+        let stay: HashSet<ResourceName> = resources
+            .iter()
+            .map(|resource| resource.name.clone())
+            .collect();
+        let gone = self
+            .resources()
+            .map(|resource| resource.name)
+            .filter(|name| !stay.contains(name))
+            .map(Change::Remove);
+        let changes = gone
+            .chain(resources.into_iter().map(Change::Put))
+            .collect::<Vec<_>>();
+        self.apply(changes)
+    }
+
+    /// Everything, by type and name.
+    pub fn resources(&self) -> impl Iterator<Item = Resource> {
+        self.resources.iter().flat_map(|(kind, map)| {
+            map.values().map(move |entry| Resource {
+                name: ResourceName::new(kind, &*entry.name),
+                version: entry.version.to_string(),
+                body: entry.body.clone(),
+            })
+        })
+    }
+
     fn put(&mut self, resource: Resource) -> bool {
         let map = &mut self.resources[resource.name.kind];
         let before = map.get(resource.name.name.as_str());
@@ -159,7 +207,6 @@ pub(crate) fn prefix(route_config: &str) -> (String, String) {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
-    use crate::ResourceName;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

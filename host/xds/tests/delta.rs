@@ -3,7 +3,7 @@
 
 mod support;
 
-use chiton_xds::ResourceType::{Cluster, Endpoints, Listener as Lds};
+use chiton_xds::ResourceType::{Cluster, Endpoints, Listener as Lds, Secret};
 use chiton_xds::{Change, Expected, Options, Programmed, Resource, ResourceName, ResourceType};
 use std::time::Duration;
 use support::{Raw, Running, names, until};
@@ -142,6 +142,95 @@ async fn the_ledger_says_when_a_resource_is_programmed_and_what_was_rejected() {
     .await;
     assert_eq!(server.metrics().streams(), 0);
     assert_eq!(server.metrics().streams_opened(), 1);
+}
+
+#[tokio::test]
+async fn a_rejection_is_told_once_for_all_proxies_and_stands_until_it_is_published_anew() {
+    let server = Running::start(Options::default()).await;
+    let name = ResourceName::new(Lds, "bad");
+    server.publish("g", vec![put(Lds, "bad", "1"), put(Lds, "good", "1")]);
+    server.set_all_ready();
+    let mut clients = Vec::new();
+    for node in ["first", "second"] {
+        let mut client = Raw::connect(&server.tcp(), node, "g").await;
+        client.subscribe(Lds, &[]).await;
+        let response = client.next().await;
+        client.nack(&response, &format!("{node} refuses bad")).await;
+        client.ack_next().await;
+        clients.push(client);
+        let number = clients.len();
+        until(&server, |server| {
+            let rejections = server.ledger().rejections("g");
+            rejections
+                .iter()
+                .any(|rejection| rejection.proxies == number)
+        })
+        .await;
+    }
+    let rejections = server.ledger().rejections("g");
+    assert_eq!(rejections.len(), 1, "{rejections:?}");
+    assert_eq!(rejections[0].name, name);
+    assert_eq!(rejections[0].version, server.version("g", &name).unwrap());
+    assert_eq!(rejections[0].text, "first refuses bad");
+    assert!(server.ledger().rejections("other").is_empty());
+
+    clients.pop();
+    until(&server, |server| {
+        server.ledger().rejections("g")[0].proxies == 1
+    })
+    .await;
+    server.publish("g", vec![put(Lds, "bad", "2")]);
+    clients[0].ack_next().await;
+    until(&server, |server| server.ledger().rejections("g").is_empty()).await;
+}
+
+#[tokio::test]
+async fn restored_resources_are_served_until_the_truth_replaces_them() {
+    let server = Running::start(Options::default()).await;
+    let before = vec![
+        Resource::new(Lds, "changes", "old"),
+        Resource::new(Lds, "goes", "old"),
+        Resource::new(Lds, "stays", "old"),
+    ];
+    assert!(server.restore("g", before.clone(), &[Secret]));
+    assert_eq!(server.resources("g"), before);
+
+    let mut client = Raw::connect(&server.tcp(), "node", "g").await;
+    client.subscribe(Lds, &[]).await;
+    assert_eq!(
+        names(&client.ack_next().await),
+        ["changes", "goes", "stays"]
+    );
+    let secret = chiton_xds::version_of(b"secret");
+    client
+        .reconnect(
+            Secret,
+            &["known", "lost"],
+            &[("known", &secret), ("lost", &secret)],
+        )
+        .await;
+    until(&server, |server| {
+        let proxy = &server.ledger().proxies()[0];
+        proxy.synced && proxy.types.contains_key(&Secret)
+    })
+    .await;
+    assert_eq!(server.metrics().responses_sent(Secret), 0);
+
+    server.replace(
+        "g",
+        vec![
+            Resource::new(Lds, "changes", "new"),
+            Resource::new(Lds, "stays", "old"),
+            Resource::new(Secret, "known", "secret"),
+        ],
+    );
+    let response = client.ack_next().await;
+    assert_eq!(names(&response), ["changes"]);
+    assert_eq!(response.removed_resources, ["goes"]);
+    let response = client.ack_next().await;
+    assert_eq!(response.type_url, Secret.type_url());
+    assert!(response.resources.is_empty(), "it has the secret");
+    assert_eq!(response.removed_resources, ["lost"]);
 }
 
 #[tokio::test]

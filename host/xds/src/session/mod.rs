@@ -126,17 +126,15 @@ impl Session {
     /// What may be sent now, in order.
     pub fn poll(&mut self, now: Instant) -> Vec<Response> {
         let mut responses = Vec::new();
-        if !self.snapshot.ready {
-            return responses;
-        }
         for kind in ResourceType::ALL {
-            if self.may_put(kind, now) {
+            if !self.snapshot.is_silent(kind) && self.may_put(kind, now) {
                 responses.extend(self.next_puts(kind, now));
             }
             self.subscriptions[kind].settle();
         }
         for kind in order::REMOVALS {
-            if self.subscriptions[kind].may_send(now, self.limits.stuck) {
+            let may_send = self.subscriptions[kind].may_send(now, self.limits.stuck);
+            if may_send && !self.snapshot.is_silent(kind) {
                 responses.extend(self.next_removals(kind, now));
             }
         }
@@ -146,12 +144,12 @@ impl Session {
 
     /// When to poll if nothing happens before. Of use right after a poll at the same time.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
-        if !self.snapshot.ready {
-            return None;
-        }
-        let sync = (!self.synced).then_some(self.opened + self.limits.sync);
+        let speaks = |kind: &ResourceType| !self.snapshot.is_silent(*kind);
+        let may_sync = !self.synced && speaks(&ResourceType::Listener);
+        let sync = may_sync.then_some(self.opened + self.limits.sync);
         ResourceType::ALL
             .into_iter()
+            .filter(speaks)
             .flat_map(|kind| self.deadlines(kind, now))
             .chain(sync)
             .min()
@@ -182,8 +180,11 @@ impl Session {
 
     /// A client has everything when nothing waits or is under way, and nothing of the types that
     /// every proxy needs is missing: between a listener and the request for its routes nothing
-    /// waits either.
+    /// waits either. What the client may not be told of yet does not count.
     fn is_in_sync(&self, now: Instant) -> bool {
+        if self.snapshot.is_silent(ResourceType::Listener) {
+            return false;
+        }
         if now >= self.opened + self.limits.sync {
             return true;
         }
@@ -194,10 +195,9 @@ impl Session {
             ResourceType::VirtualHost,
         ];
         self.subscriptions[ResourceType::Listener].opened
-            && self
-                .subscriptions
-                .iter()
-                .all(|(_, subscription)| subscription.is_settled())
+            && self.subscriptions.iter().all(|(kind, subscription)| {
+                self.snapshot.is_silent(kind) || subscription.is_settled()
+            })
             && whole
                 .into_iter()
                 .all(|kind| self.rows(kind).len() >= self.snapshot.len(kind))

@@ -5,12 +5,12 @@ use super::*;
 #[test]
 fn silence_until_ready_then_everything() {
     let mut client = Client::connect(&[(Cluster, "a=1")]);
-    client.snapshot.ready = false;
+    client.snapshot.silence(&ResourceType::ALL);
     client.session.update(Arc::new(client.snapshot.clone()));
     assert_eq!(client.subscribe(Cluster, &[]), NOTHING);
     assert_eq!(client.publish(&[(Cluster, "b=1")]), NOTHING);
     assert_eq!(client.session.deadline(client.now), None);
-    client.snapshot.ready = true;
+    client.snapshot.silence(&[]);
     assert_eq!(client.publish(&[]), ["Cluster a=1 b=1 #1"]);
 }
 
