@@ -5,6 +5,11 @@ CACHE := $(or $(CHITON_CACHE),$(HOME)/.cache/chiton)
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 WASM_TARGET := wasm32-unknown-unknown
 CARGO_DENY := 0.20.2
+CARGO_FUZZ := 0.13.2
+
+# What `make soak` gives each fuzz target, in seconds.
+FUZZ_SECONDS ?= 300
+FUZZ_TARGETS := file module_manifest component objects
 
 HELLO := --manifest-path examples/policies/hello/Cargo.toml --out target/guests
 XTASK := cargo run --quiet --package xtask --
@@ -17,6 +22,7 @@ help:
 	@echo 'make run        serve examples/quickstart on 127.0.0.1 until Ctrl-C'
 	@echo 'make demo       the same story by itself, under load; exit code 0 if nothing failed'
 	@echo 'make test       everything that is tested'
+	@echo 'make soak       what takes longer: more cases, more faults, fuzzing'
 	@echo 'make lint       formatting, clippy, licences and sources of dependencies'
 	@echo 'make build      target/release/chiton'
 	@echo 'make guests     the built-in reconcilers, into target/guests'
@@ -58,6 +64,28 @@ test:
 	$(XTASK) reproducible
 	@echo '== all tests passed'
 
+.PHONY: soak
+soak: guests
+	cargo build --workspace --all-targets
+	@echo '== running the tests that `make test` leaves out'
+	@$(FETCH_ENVOY) CHITON_BIN_DIR="$(TARGET)/debug" cargo test --workspace -- --ignored
+	@$(MAKE) --no-print-directory fuzz
+	@echo '== soak: nothing found'
+
+# Inputs that lead somewhere new are kept in $(CACHE)/fuzz. One that fails is written to
+# tests/fuzz/artifacts: move it to tests/fuzz/seeds/TARGET once it is understood.
+.PHONY: fuzz
+fuzz: guests $(CACHE)/tools/bin/cargo-fuzz
+	@rustup toolchain list | grep -q ^nightly || rustup toolchain install nightly --profile minimal
+	@for target in $(FUZZ_TARGETS); do \
+		echo "== fuzzing $$target for $(FUZZ_SECONDS) s"; \
+		mkdir -p "$(CACHE)/fuzz/$$target"; \
+		PATH="$(CACHE)/tools/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir tests/fuzz --sanitizer none \
+			--target-dir "$(CACHE)/fuzz/target" $$target \
+			"$(CACHE)/fuzz/$$target" tests/fuzz/seeds/$$target tests/golden \
+			-- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=4096 -timeout=60 -print_final_stats=1 || exit 1; \
+	done
+
 .PHONY: golden
 golden: guests
 	cargo build --workspace --all-targets
@@ -76,3 +104,7 @@ lint: guests $(CACHE)/tools/bin/cargo-deny
 $(CACHE)/tools/bin/cargo-deny:
 	@echo '== installing cargo-deny $(CARGO_DENY) into $(CACHE)/tools'
 	cargo install --quiet --debug --locked --root "$(CACHE)/tools" --version $(CARGO_DENY) cargo-deny
+
+$(CACHE)/tools/bin/cargo-fuzz:
+	@echo '== installing cargo-fuzz $(CARGO_FUZZ) into $(CACHE)/tools'
+	cargo install --quiet --debug --locked --root "$(CACHE)/tools" --version $(CARGO_FUZZ) cargo-fuzz

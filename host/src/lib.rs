@@ -8,6 +8,8 @@ pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod envoy;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod modules;
 pub mod pipeline;
 pub mod runtime;

@@ -100,6 +100,15 @@ pub fn load(dir: &Path) -> Result<Loaded, Error> {
     })
 }
 
+/// The objects of one file that is in memory, as a folder would have them; none of a file that does
+/// not parse. The path decides between JSON and YAML.
+#[must_use]
+pub fn parse(path: &Path, bytes: &[u8]) -> Vec<Arc<Object>> {
+    parse::documents(path, bytes)
+        .map(|documents| object::contents(path, documents).objects)
+        .unwrap_or_default()
+}
+
 fn open(dir: &Path) -> Result<tree::Tree, Error> {
     let failed = |reason: String| Error {
         path: dir.to_owned(),
