@@ -8,7 +8,7 @@ use crate::rows::Verdict;
 use crate::session::Session;
 use crate::{ResourceName, ResourceType};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -102,6 +102,35 @@ pub struct Rejection {
     pub proxies: usize,
 }
 
+/// A rejection of one resource, as it came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectionEvent {
+    /// Rejections are counted from 1, over all groups.
+    pub number: u64,
+    /// The proxy's group.
+    pub group: String,
+    /// Resource.
+    pub name: ResourceName,
+    /// Version that was rejected.
+    pub version: Arc<str>,
+    /// The proxy's words.
+    pub text: String,
+}
+
+/// What one proxy has of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Possession {
+    /// Version that it was sent last; empty if it may not have taken it.
+    pub sent: Arc<str>,
+    /// Version that it accepted last and has not been sent anew since.
+    pub accepted: Option<Arc<str>>,
+    /// Whether it had everything once since it connected. Until then it does not count.
+    pub synced: bool,
+}
+
+/// Rejections that can still be asked for.
+const REMEMBERED: usize = 10_000;
+
 /// Group, type, name and version of a rejection that was logged.
 type Logged = (String, ResourceType, Arc<str>, Arc<str>);
 
@@ -111,6 +140,7 @@ pub struct Ledger {
     groups: Mutex<HashMap<String, Vec<Arc<Proxy>>>>,
     changes: watch::Sender<u64>,
     logged: Mutex<HashSet<Logged>>,
+    rejections: Mutex<VecDeque<RejectionEvent>>,
 }
 
 impl Ledger {
@@ -202,6 +232,45 @@ impl Ledger {
             .collect()
     }
 
+    /// Rejections that came in after the one of this number (0: all), oldest first; of those that
+    /// are long ago only the last 10,000. A rejection may have been followed by anything since: this
+    /// is for those who must not miss one, [`Ledger::programmed`] says how things stand now.
+    #[must_use]
+    pub fn rejections_since(&self, number: u64) -> Vec<RejectionEvent> {
+        let rejections = self
+            .rejections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let news = rejections.iter().rev();
+        let mut news: Vec<_> = news.take_while(|it| it.number > number).cloned().collect();
+        news.reverse();
+        news
+    }
+
+    /// What the group's proxies have of a resource: one entry for each that was sent it, or brought
+    /// it along.
+    #[must_use]
+    pub fn possessions(&self, group: &str, name: &ResourceName) -> Vec<Possession> {
+        let proxies = self.group(group);
+        let possession = |proxy: &Arc<Proxy>| {
+            let session = proxy.session();
+            let row = session.rows(name.kind).get(&name.name)?;
+            Some(Possession {
+                sent: row.sent.clone(),
+                accepted: row.acked.clone(),
+                synced: session.is_synced(),
+            })
+        };
+        proxies.iter().filter_map(possession).collect()
+    }
+
+    /// Whether all proxies of the group have accepted all that they were sent up to a publish, and
+    /// there is a proxy.
+    pub(crate) fn is_settled(&self, group: &str, generation: u64) -> bool {
+        let proxies = self.group(group);
+        !proxies.is_empty() && proxies.iter().all(|it| it.session().is_settled(generation))
+    }
+
     /// A number that grows with everything that may change an answer of this ledger.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
@@ -232,15 +301,15 @@ impl Ledger {
         self.changed();
     }
 
-    /// Logs a rejection, once for each version: a hundred proxies say the same.
-    pub(crate) fn log_nack(
+    /// Notes a rejection, and logs it, once for each version: a hundred proxies say the same.
+    pub(crate) fn note_rejection(
         &self,
         proxy: &Proxy,
         kind: ResourceType,
         (name, version): &(Arc<str>, Arc<str>),
         text: &str,
     ) {
-        const REMEMBERED: usize = 10_000;
+        self.remember(&proxy.group, kind, (name, version), text);
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.len() >= REMEMBERED {
             logged.clear();
@@ -251,6 +320,30 @@ impl Ledger {
                 "a proxy rejected a resource: it keeps the form before; correct the object it is made from"
             );
         }
+    }
+
+    fn remember(
+        &self,
+        group: &str,
+        kind: ResourceType,
+        (name, version): (&Arc<str>, &Arc<str>),
+        text: &str,
+    ) {
+        let mut rejections = self
+            .rejections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if rejections.len() >= REMEMBERED {
+            rejections.pop_front();
+        }
+        let number = rejections.back().map_or(1, |last| last.number + 1);
+        rejections.push_back(RejectionEvent {
+            number,
+            group: group.to_owned(),
+            name: ResourceName::new(kind, &**name),
+            version: version.clone(),
+            text: text.to_owned(),
+        });
     }
 
     fn group(&self, group: &str) -> Vec<Arc<Proxy>> {

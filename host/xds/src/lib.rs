@@ -18,7 +18,10 @@ mod session;
 mod snapshot;
 mod stream;
 
-pub use ledger::{Expected, Ledger, NackSummary, Programmed, ProxySummary, Rejection, TypeSummary};
+pub use ledger::{
+    Expected, Ledger, NackSummary, Possession, Programmed, ProxySummary, Rejection, RejectionEvent,
+    TypeSummary,
+};
 pub use metrics::Metrics;
 pub use resource::{Change, Resource, ResourceName, ResourceType, version_of};
 pub use server::{Listener, Options, ServeError, Server};

@@ -219,6 +219,14 @@ impl Server {
         }
     }
 
+    /// Whether there are proxies in a group and all of them have accepted all that is published:
+    /// one cheap question instead of [`Server::programmed`] for everything.
+    #[must_use]
+    pub fn is_settled(&self, group: &str) -> bool {
+        let snapshot = self.shared.groups.current(group).unwrap_or_default();
+        self.shared.ledger.is_settled(group, snapshot.generation)
+    }
+
     /// What connected proxies have.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {

@@ -226,7 +226,7 @@ impl Stream {
         for culprit in &feedback.culprits {
             self.shared
                 .ledger
-                .log_nack(&self.proxy, kind, culprit, text);
+                .note_rejection(&self.proxy, kind, culprit, text);
         }
         self.shared.ledger.changed();
     }

@@ -417,3 +417,49 @@ async fn a_removed_resource_is_told() {
     assert_eq!(response.removed_resources, ["a"]);
     assert!(response.resources.is_empty());
 }
+
+#[tokio::test]
+async fn rejections_are_remembered_and_a_group_that_accepted_all_is_settled() {
+    let server = Running::start(Options::default()).await;
+    server.publish("g", vec![put(Lds, "l", "1")]);
+    server.set_all_ready();
+    assert!(!server.is_settled("g"), "nobody is there");
+    let mut client = Raw::connect(&server.tcp(), "node", "g").await;
+    for kind in [Cluster, Lds] {
+        client.subscribe(kind, &[]).await;
+        client.ack_next().await;
+    }
+    until(&server, |server| server.is_settled("g")).await;
+
+    server.publish("g", vec![put(Lds, "l", "2")]);
+    assert!(!server.is_settled("g"));
+    let refused = client.next().await;
+    client.nack(&refused, "no 2").await;
+    server.publish("g", vec![put(Lds, "l", "3")]);
+    client.ack_next().await;
+    until(&server, |server| server.is_settled("g")).await;
+
+    let rejections = server.ledger().rejections_since(0);
+    assert_eq!(rejections.len(), 1, "{rejections:?}");
+    let name = ResourceName::new(Lds, "l");
+    assert_eq!((&rejections[0].name, &*rejections[0].text), (&name, "no 2"));
+    assert_eq!(*rejections[0].version, *refused.resources[0].version);
+    assert!(
+        server
+            .ledger()
+            .rejections_since(rejections[0].number)
+            .is_empty()
+    );
+    let has = server.ledger().possessions("g", &name);
+    assert_eq!(has.len(), 1);
+    assert!(
+        has[0].synced && has[0].accepted.as_ref() == Some(&has[0].sent),
+        "{has:?}"
+    );
+    assert!(
+        server
+            .ledger()
+            .possessions("g", &ResourceName::new(Lds, "x"))
+            .is_empty()
+    );
+}

@@ -160,6 +160,17 @@ impl Session {
         self.synced
     }
 
+    /// Whether the client has accepted all that there was at a publish, and nothing waits.
+    pub fn is_settled(&self, generation: u64) -> bool {
+        self.synced
+            && self.snapshot.generation >= generation
+            && self.is_whole()
+            && self.subscriptions.iter().all(|(_, subscription)| {
+                let rows = &subscription.rows;
+                subscription.is_settled() && rows.nacked() == 0 && rows.acked() == rows.len()
+            })
+    }
+
     /// What the client was sent of a type, and what it said.
     pub fn rows(&self, kind: ResourceType) -> &Rows {
         &self.subscriptions[kind].rows
@@ -188,19 +199,24 @@ impl Session {
         if now >= self.opened + self.limits.sync {
             return true;
         }
-        let whole = [
+        self.subscriptions[ResourceType::Listener].opened
+            && self.subscriptions.iter().all(|(kind, subscription)| {
+                self.snapshot.is_silent(kind) || subscription.is_settled()
+            })
+            && self.is_whole()
+    }
+
+    /// Whether the client was sent all that there is of the types that every proxy needs.
+    fn is_whole(&self) -> bool {
+        let kinds = [
             ResourceType::Cluster,
             ResourceType::Listener,
             ResourceType::RouteConfiguration,
             ResourceType::VirtualHost,
         ];
-        self.subscriptions[ResourceType::Listener].opened
-            && self.subscriptions.iter().all(|(kind, subscription)| {
-                self.snapshot.is_silent(kind) || subscription.is_settled()
-            })
-            && whole
-                .into_iter()
-                .all(|kind| self.rows(kind).len() >= self.snapshot.len(kind))
+        kinds
+            .into_iter()
+            .all(|kind| self.rows(kind).len() >= self.snapshot.len(kind))
     }
 
     /// The client wants to hear no more of the resource, and drops it.
