@@ -1,10 +1,17 @@
 //! The folder that holds what must outlive the host, used by one host at a time.
 
 use super::Error;
+use backon::{BackoffBuilder, ExponentialBuilder};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long [`DataDir::lock_soon`] tries, in all and at first. A process that was killed holds its lock
+/// until the kernel has taken it apart, which takes longer the more memory it had.
+const LOCK_TIME: Duration = Duration::from_secs(2);
+const LOCK_FIRST: Duration = Duration::from_millis(20);
 
 /// Longest path of a Unix socket on Linux, without the closing zero (`unix(7)`).
 const MAX_SOCKET_PATH: usize = 107;
@@ -18,6 +25,21 @@ pub struct DataDir {
 }
 
 impl DataDir {
+    /// As [`DataDir::lock`], but waits a moment for a process that is just ending.
+    pub async fn lock_soon(path: &Path) -> Result<Self, Error> {
+        let mut delays = ExponentialBuilder::new()
+            .with_min_delay(LOCK_FIRST)
+            .with_total_delay(Some(LOCK_TIME))
+            .without_max_times()
+            .build();
+        loop {
+            match (Self::lock(path), delays.next()) {
+                (Err(Error::Locked { .. }), Some(delay)) => tokio::time::sleep(delay).await,
+                (result, _) => return result,
+            }
+        }
+    }
+
     /// Makes the folder if need be, for its owner only, and locks it. Fails if another process has it:
     /// the error names the process.
     pub fn lock(path: &Path) -> Result<Self, Error> {
@@ -92,7 +114,7 @@ impl DataDir {
 
 pub(super) fn file_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
-    move |source| Error::File { what, path, source }
+    move |reason| Error::File { what, path, reason }
 }
 
 /// Writes a file so that it is there whole or not at all, readable by its owner only.
@@ -141,6 +163,26 @@ mod tests {
         assert!(error.contains("--data-dir"), "{error}");
         drop(first);
         DataDir::lock(&path).unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_comes_while_the_first_ends_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = DataDir::lock(dir.path()).unwrap();
+        let second = DataDir::lock_soon(dir.path());
+        let (second, ()) = tokio::join!(second, async {
+            // The second has found it locked by now: it was polled first.
+            drop(first);
+        });
+        second.unwrap();
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_folder_is_said_once() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = DataDir::lock(&file.path().join("below")).unwrap_err();
+        let text = format!("{:#}", anyhow::Error::from(error));
+        assert_eq!(text.matches("os error").count(), 1, "{text}");
     }
 
     #[test]

@@ -102,12 +102,6 @@ impl ManagedEnvoy {
         Ok(admin::request(&self.admin, Method::GET, path).await?.into())
     }
 
-    /// The addresses on which it listens now. Ports that it has are not taken by somebody else.
-    pub async fn bound(&self) -> std::io::Result<BTreeSet<SocketAddr>> {
-        let text = self.get("/listeners?format=json").await?;
-        Ok(addresses(&serde_json::from_slice(&text)?))
-    }
-
     /// Drains and stops it. Takes a few seconds at most.
     pub async fn stop(mut self) {
         self.shutdown.cancel();
@@ -134,6 +128,13 @@ impl Drop for ManagedEnvoy {
             task.abort();
         }
     }
+}
+
+/// The addresses on which the Envoy with this admin interface listens now. Ports that it has
+/// are not taken by somebody else.
+pub async fn bound(admin_socket: &Path) -> std::io::Result<BTreeSet<SocketAddr>> {
+    let text = admin::request(admin_socket, Method::GET, "/listeners?format=json").await?;
+    Ok(addresses(&serde_json::from_slice(&text)?))
 }
 
 fn addresses(listeners: &serde_json::Value) -> BTreeSet<SocketAddr> {

@@ -22,7 +22,7 @@ mod tests;
 pub use binary::find;
 pub use bootstrap::bootstrap;
 pub use data_dir::DataDir;
-pub use managed::{ManagedEnvoy, Options};
+pub use managed::{ManagedEnvoy, Options, bound};
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -32,14 +32,14 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder could not be used.
-    #[error("cannot {what} {}: {source}", path.display())]
+    #[error("cannot {what} {}: {reason}", path.display())]
     File {
         /// What was tried.
         what: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Why not.
-        source: io::Error,
+        /// Why not. It is in the text already, so it is no `source`, which would be printed again.
+        reason: io::Error,
     },
     /// Another host uses the data folder.
     #[error(
@@ -82,9 +82,16 @@ pub enum Error {
     Stuck(i32),
 }
 
+/// Process ids of Envoys that an earlier host with this data folder started and that still run.
+#[must_use]
+pub fn orphans(dir: &DataDir) -> Vec<i32> {
+    let found = process::with_argument(&dir.bootstrap());
+    found.iter().map(|process| process.pid).collect()
+}
+
 /// Whether nobody listens on an address. Ask before a listener is first sent: Envoy would share the
 /// port with whoever has it (`SO_REUSEPORT`). What the managed Envoy itself has bound, an adopted one
-/// above all, says [`ManagedEnvoy::bound`].
+/// above all, says [`bound`].
 ///
 /// The address is bound for a moment without `SO_REUSEPORT`, which fails beside any listener. Where it
 /// fails for another reason (no such address, no permission) the port is not said to be taken: Envoy's own

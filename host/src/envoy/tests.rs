@@ -84,7 +84,7 @@ async fn it_starts_answers_and_stops_without_a_trace() {
         serde_json::from_slice(&envoy.get("/server_info").await.unwrap()).unwrap();
     assert_eq!(info["node"]["id"], "default");
     assert_eq!(info["node"]["cluster"], "default");
-    assert!(envoy.bound().await.unwrap().is_empty());
+    assert!(bound(envoy.admin_socket()).await.unwrap().is_empty());
 
     let process = Process::of(pid(&envoy)).unwrap();
     let own_group = nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(process.pid))).unwrap();
