@@ -152,7 +152,9 @@ impl Server {
     /// Has a group serve what its clients had before a restart, until [`Server::replace`] or
     /// [`Server::set_ready`] says that the truth is known: but for the withheld types, of which its
     /// clients hear nothing and keep what they have. Types that cannot be restored (secrets) must be
-    /// withheld, or they would be taken from the clients.
+    /// withheld, or they would be taken from the clients. Single resources may be left out: a client
+    /// that brings along what it has from an earlier stream hears nothing at all before the truth is
+    /// known, since it may have been told of later changes than were saved.
     ///
     /// False, and nothing happens, if the group is ready or was published to already.
     pub fn restore(

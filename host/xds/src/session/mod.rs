@@ -86,6 +86,8 @@ pub(crate) struct Session {
     /// Clusters that this stream was sent before its client asked for endpoints: it needs theirs,
     /// even those that it brings along.
     fresh_clusters: BTreeSet<Arc<str>>,
+    /// Whether the client brought resources along from an earlier stream.
+    returned: bool,
     nonce: u64,
     opened: Instant,
     synced: bool,
@@ -100,6 +102,7 @@ impl Session {
             subscriptions: PerType::default(),
             fresh: BTreeSet::new(),
             fresh_clusters: BTreeSet::new(),
+            returned: false,
             nonce: 0,
             opened: now,
             synced: false,
@@ -127,14 +130,14 @@ impl Session {
     pub fn poll(&mut self, now: Instant) -> Vec<Response> {
         let mut responses = Vec::new();
         for kind in ResourceType::ALL {
-            if !self.snapshot.is_silent(kind) && self.may_put(kind, now) {
+            if !self.is_silent(kind) && self.may_put(kind, now) {
                 responses.extend(self.next_puts(kind, now));
             }
             self.subscriptions[kind].settle();
         }
         for kind in order::REMOVALS {
             let may_send = self.subscriptions[kind].may_send(now, self.limits.stuck);
-            if may_send && !self.snapshot.is_silent(kind) {
+            if may_send && !self.is_silent(kind) {
                 responses.extend(self.next_removals(kind, now));
             }
         }
@@ -144,7 +147,7 @@ impl Session {
 
     /// When to poll if nothing happens before. Of use right after a poll at the same time.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
-        let speaks = |kind: &ResourceType| !self.snapshot.is_silent(*kind);
+        let speaks = |kind: &ResourceType| !self.is_silent(*kind);
         let may_sync = !self.synced && speaks(&ResourceType::Listener);
         let sync = may_sync.then_some(self.opened + self.limits.sync);
         ResourceType::ALL
@@ -189,20 +192,27 @@ impl Session {
         self.rows(kind).verdict(name, version)
     }
 
+    /// Whether the client may not be told of the type yet. Before the group is ready a client that
+    /// returns is told nothing at all: what it was told last is no older than what was restored.
+    fn is_silent(&self, kind: ResourceType) -> bool {
+        self.snapshot.is_silent(kind) || (self.returned && !self.snapshot.is_ready())
+    }
+
     /// A client has everything when nothing waits or is under way, and nothing of the types that
     /// every proxy needs is missing: between a listener and the request for its routes nothing
     /// waits either. What the client may not be told of yet does not count.
     fn is_in_sync(&self, now: Instant) -> bool {
-        if self.snapshot.is_silent(ResourceType::Listener) {
+        if self.is_silent(ResourceType::Listener) {
             return false;
         }
         if now >= self.opened + self.limits.sync {
             return true;
         }
         self.subscriptions[ResourceType::Listener].opened
-            && self.subscriptions.iter().all(|(kind, subscription)| {
-                self.snapshot.is_silent(kind) || subscription.is_settled()
-            })
+            && self
+                .subscriptions
+                .iter()
+                .all(|(kind, subscription)| self.is_silent(kind) || subscription.is_settled())
             && self.is_whole()
     }
 

@@ -60,6 +60,7 @@ impl Session {
     /// The first request of a type: what the client has it keeps, so only differences are sent.
     fn open(&mut self, kind: ResourceType, names: Vec<String>, versions: HashMap<String, String>) {
         let snapshot = Arc::clone(&self.snapshot);
+        self.returned |= !versions.is_empty();
         let subscription = &mut self.subscriptions[kind];
         subscription.opened = true;
         subscription.changed += 1;

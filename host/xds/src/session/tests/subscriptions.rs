@@ -3,6 +3,35 @@
 use super::*;
 
 #[test]
+fn what_is_restored_is_for_clients_that_have_nothing() {
+    let restored = |at: &[(ResourceType, &str)]| {
+        let mut client = Client::connect(at);
+        client.snapshot.silence(&[ResourceType::Secret]);
+        client.session.update(Arc::new(client.snapshot.clone()));
+        client
+    };
+    let mut fresh = restored(&[(Listener, "a=1"), (Listener, "gone-again=1")]);
+    assert_eq!(
+        fresh.subscribe(Listener, &[]),
+        ["Listener a=1 gone-again=1 #1"]
+    );
+
+    let mut returning = restored(&[(Listener, "a=1"), (Listener, "gone-again=1")]);
+    let has = ["a=2", "not-saved=1", "with-keys=1"];
+    assert_eq!(returning.reconnect(Listener, &[], &has), NOTHING);
+    assert_eq!(returning.session.deadline(returning.now), None);
+    returning.snapshot.silence(&[]);
+    assert_eq!(
+        returning.publish(&[
+            (Listener, "a=3"),
+            (Listener, "-gone-again"),
+            (Listener, "with-keys=1"),
+        ]),
+        ["Listener a=3 -not-saved #1"]
+    );
+}
+
+#[test]
 fn silence_until_ready_then_everything() {
     let mut client = Client::connect(&[(Cluster, "a=1")]);
     client.snapshot.silence(&ResourceType::ALL);
