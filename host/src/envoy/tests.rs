@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use super::process::{Process, with_argument};
-use super::{DataDir, Error, ManagedEnvoy, Options, bootstrap, find, port_is_free};
+use super::{DataDir, Error, ManagedEnvoy, Options, bootstrap, bound, find, port_is_free};
 use nix::sys::signal::Signal;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;

@@ -6,7 +6,7 @@
 
 use super::output::Documents;
 use crate::sandbox::Role;
-use crate::store::Object;
+use crate::store::{Key, Object};
 use chiton_ir::condition::words;
 use chiton_ir::policy::Effect;
 use chiton_ir::{Condition, Scope, documents, gateway, policy};
@@ -65,10 +65,27 @@ fn json_path(pointer: &str) -> String {
     path
 }
 
+/// Checks and types documents that were saved for an object, as those that a module returns.
+pub(super) fn restored(
+    key: &Key,
+    documents: Vec<(String, Arc<[u8]>)>,
+) -> Result<Documents, String> {
+    let role = match documents.first().map(|(name, _)| name.as_str()) {
+        Some(documents::GATEWAY) => Role::Gateway,
+        Some(documents::ROUTE) => Role::Route,
+        Some(documents::API) => Role::Api,
+        _ => Role::Policy,
+    };
+    let documents = documents
+        .into_iter()
+        .map(|(name, body)| (name, body.to_vec()));
+    typed(role, key, documents.collect())
+}
+
 /// Checks and types the documents that a module of a role returned for an object.
 pub(super) fn typed(
     role: Role,
-    object: &Object,
+    key: &Key,
     returned: Vec<(String, Vec<u8>)>,
 ) -> Result<Documents, String> {
     let mut checked = Documents::default();
@@ -88,7 +105,7 @@ pub(super) fn typed(
             (Role::Api, documents::API) => checked.api = Some(Arc::new(decode(&name, &body)?)),
             (Role::Policy, documents::POLICY) => {
                 let document = decode(&name, &body)?;
-                policy_bounds(object, &document).map_err(|error| in_document(&name, &error))?;
+                policy_bounds(key, &document).map_err(|error| in_document(&name, &error))?;
                 checked.policy = Some(Arc::new(document));
             }
             _ => {
@@ -170,9 +187,9 @@ fn gateway_bounds(document: &gateway::Gateway) -> Result<(), String> {
     Ok(())
 }
 
-fn policy_bounds(object: &Object, document: &policy::Policy) -> Result<(), String> {
+fn policy_bounds(key: &Key, document: &policy::Policy) -> Result<(), String> {
     for (at, target) in document.targets.iter().enumerate() {
-        if target.object.namespace != object.key.namespace {
+        if target.object.namespace != key.namespace {
             return Err(format!(
                 "targets[{at}]: {} is not in the policy's own namespace",
                 target.object

@@ -15,11 +15,12 @@ use super::dispatch;
 use super::index::Index;
 use super::layer::Layer;
 use super::metrics::Metrics;
-use super::output::{Documents, Reconciled};
+use super::output::{Documents, Reconciled, RunState};
 use super::plan::Plan;
 use super::pool::Pool;
 use super::retry::{Cause, RetryPolicy, Schedule};
 use super::run::Done;
+use super::saved::{Restored, Saved};
 use super::upward::Upward;
 use crate::modules::Modules;
 use crate::store::{Diff, Key, Snapshot};
@@ -27,6 +28,7 @@ use arc_swap::ArcSwap;
 use chiton_ir::GroupKind;
 use chiton_ir::gateway::LabelSelector;
 use chiton_ir::identity::names::CHITON_GROUP;
+use imbl::OrdMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +37,11 @@ use tracing::debug;
 
 /// How long the first epoch waits for a run. Proxies get nothing before it is committed, so it is
 /// better late than partial.
-pub(super) const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the first epoch waits for the runs of one layer, however many there are: a module that is
+/// slow on thousands of objects must not keep everything else from being served.
+const FIRST_LAYER: Duration = Duration::from_mins(1);
 
 /// How the engine works.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +50,10 @@ pub struct Options {
     pub threads: usize,
     /// How long an epoch waits without any run ending before those that run are stragglers.
     pub straggler: Duration,
-    /// How long an epoch waits for the runs of one layer; not the first epoch.
+    /// How long an epoch waits for the runs of one layer.
     pub layer: Duration,
+    /// The same two for the first epoch.
+    pub first: (Duration, Duration),
     /// Retries.
     pub retry: RetryPolicy,
 }
@@ -58,6 +66,7 @@ impl Default for Options {
             threads: cores + 1,
             straggler: Duration::from_millis(500),
             layer: Duration::from_secs(10),
+            first: (FIRST_PATIENCE, FIRST_LAYER),
             retry: RetryPolicy::default(),
         }
     }
@@ -92,6 +101,10 @@ pub struct Engine {
     pub(super) modules: Arc<Modules>,
     /// The newest good result of each object.
     pub(super) last_good: HashMap<Key, Arc<Reconciled>>,
+    /// The same from before a restart.
+    pub(super) restored: Restored,
+    /// [`World::kept`] of the next world.
+    kept: OrdMap<Key, Arc<Reconciled>>,
     pub(super) index: Index,
     pub(super) schedule: Schedule,
     pub(super) upward: Upward,
@@ -118,12 +131,20 @@ impl Engine {
             world: Arc::default(),
             modules: Arc::default(),
             last_good: HashMap::new(),
+            restored: Restored::default(),
+            kept: OrdMap::new(),
             index: Index::default(),
             upward: Upward::default(),
             running: BTreeSet::new(),
             late: Vec::new(),
             carried: BTreeSet::new(),
         })
+    }
+
+    /// Has objects fall back on these results where their runs are not good, as if they were of
+    /// this engine's runs. To be called before the first run.
+    pub fn restore(&mut self, results: impl IntoIterator<Item = (Key, Saved)>) {
+        self.restored = Restored::new(results);
     }
 
     /// Where the newest world is published.
@@ -160,6 +181,12 @@ impl Engine {
         self.options.straggler = patience;
     }
 
+    /// Makes stragglers of runs of the first epoch that take longer than this.
+    #[cfg(test)]
+    pub(super) fn set_first_patience(&mut self, patience: Duration) {
+        self.options.first.0 = patience;
+    }
+
     /// Runs one epoch: everything that differs in `inputs` and `modules` from the call before, and
     /// what is due at `now` (since 1970). Blocks until it is committed.
     pub fn run(&mut self, inputs: Arc<Snapshot>, modules: Arc<Modules>, now: Duration) -> Report {
@@ -191,7 +218,7 @@ impl Engine {
             epochs.extend(report.committed);
             if let Some(done) = self
                 .has_stragglers()
-                .then(|| self.pool.next(FIRST_PATIENCE))
+                .then(|| self.pool.next(self.options.first.0))
             {
                 self.late.extend(done);
             } else if self.carried.is_empty() {
@@ -275,6 +302,14 @@ impl Engine {
         if before.as_ref() == after {
             return;
         }
+        match after {
+            Some(result) if result.state != RunState::Good => {
+                if let Some(good) = self.last_good.get(key) {
+                    self.kept.insert(key.clone(), good.clone());
+                }
+            }
+            _ => drop(self.kept.remove(key)),
+        }
         plan.replace(key, before.clone(), after.cloned());
         let none = Documents::default();
         let before = before.as_ref().map_or(&none, |result| &result.documents);
@@ -297,7 +332,22 @@ impl Engine {
         self.index.remove(key);
         self.schedule.forget(key);
         self.last_good.remove(key);
+        self.restored.forget(key);
         self.set(plan, key, None);
+    }
+
+    /// The newest good result of an object, also from before a restart.
+    pub(super) fn last_good(&mut self, key: &Key) -> Option<Arc<Reconciled>> {
+        if let Some(result) = self.restored.take(key) {
+            self.last_good.insert(key.clone(), Arc::new(result));
+        }
+        self.last_good.get(key).cloned()
+    }
+
+    /// Notes a good result.
+    pub(super) fn note_good(&mut self, key: &Key, result: &Arc<Reconciled>) {
+        self.restored.forget(key);
+        self.last_good.insert(key.clone(), result.clone());
     }
 
     fn commit(&mut self, plan: Plan, before: &World, diff: &Diff) -> Report {
@@ -311,11 +361,15 @@ impl Engine {
         if before.epoch > 0 && diff.is_empty() && plan.changed.is_empty() {
             return report;
         }
+        if before.epoch == 0 || !diff.synced.is_empty() {
+            self.restored.retain(&plan.inputs);
+        }
         let events = self.upward.events(diff, &plan.changed, &plan.outputs);
         let world = Arc::new(World {
             epoch: before.epoch + 1,
             inputs: plan.inputs,
             outputs: plan.outputs,
+            kept: self.kept.clone(),
         });
         self.world.store(world.clone());
         self.metrics.committed(&world.inputs);

@@ -2,7 +2,7 @@
 
 use super::check;
 use super::dispatch::{self, Owner};
-use super::epoch::{Engine, FIRST_PATIENCE};
+use super::epoch::Engine;
 use super::layer::Layer;
 use super::output::RunState;
 use super::plan::Plan;
@@ -59,7 +59,6 @@ impl Engine {
         view: &Arc<View>,
     ) -> Option<Job> {
         let key = object.key.clone();
-        let last_good = self.last_good.get(&key).cloned();
         let result = match dispatch::owner(&object, &plan.modules)? {
             Owner::Module(module) => match check_settings(&object, &module) {
                 Ok(()) => {
@@ -84,14 +83,14 @@ impl Engine {
                 &name,
                 failure_policy,
                 &reason,
-                last_good.as_deref(),
+                self.last_good(&key).as_deref(),
             ),
         };
         self.index.remove(&key);
         self.schedule.forget(&key);
         let result = Arc::new(result);
         if result.state == RunState::Good {
-            self.last_good.insert(key.clone(), result.clone());
+            self.note_good(&key, &result);
         }
         self.set(plan, &key, Some(&result));
         None
@@ -102,13 +101,13 @@ impl Engine {
         let mut waiting: BTreeSet<Key> = jobs.iter().map(|job| job.key().clone()).collect();
         let mut ended = BTreeMap::new();
         let started = Instant::now();
-        let patience = if first {
-            self.options.straggler.max(FIRST_PATIENCE)
+        let (patience, limit) = if first {
+            self.options.first
         } else {
-            self.options.straggler
+            (self.options.straggler, self.options.layer)
         };
         self.pool.submit(jobs);
-        while !waiting.is_empty() && (first || started.elapsed() < self.options.layer) {
+        while !waiting.is_empty() && started.elapsed() < limit {
             let Some(done) = self.pool.next(patience) else {
                 break;
             };
@@ -120,6 +119,9 @@ impl Engine {
             }
         }
         if !waiting.is_empty() {
+            for key in &waiting {
+                self.stand_in(plan, key);
+            }
             for key in self.pool.withdraw() {
                 waiting.remove(&key);
                 plan.carried.insert(key);
@@ -130,6 +132,32 @@ impl Engine {
             self.running.append(&mut waiting);
         }
         ended.into_values().collect()
+    }
+
+    /// Gives an object whose run has not ended, and that has no result yet, what it falls back on: its
+    /// result from before a restart, or the answer of a closed policy. Nothing, if it has neither.
+    fn stand_in(&mut self, plan: &mut Plan, key: &Key) {
+        if plan.outputs.get(key).is_some() {
+            return;
+        }
+        let Some(object) = plan.inputs.get(key).cloned() else {
+            return;
+        };
+        let Some(Owner::Module(module)) = dispatch::owner(&object, &plan.modules) else {
+            return;
+        };
+        let last_good = self.last_good(key);
+        let message = "its run has not ended yet";
+        let result = settle::kept(
+            &module,
+            &object,
+            Trouble::Waiting,
+            message,
+            last_good.as_deref(),
+        );
+        if !result.documents.json.is_empty() {
+            self.set(plan, key, Some(&Arc::new(result)));
+        }
     }
 
     /// Takes the result of a run.
@@ -144,7 +172,7 @@ impl Engine {
             Ended::Good(documents, conditions) => {
                 self.schedule.end_retries(&key);
                 let result = Arc::new(settle::good(&module, &object, documents, conditions));
-                self.last_good.insert(key.clone(), result.clone());
+                self.note_good(&key, &result);
                 self.set(plan, &key, Some(&result));
                 return;
             }
@@ -160,8 +188,8 @@ impl Engine {
                 (Trouble::Failed, reason)
             }
         };
-        let last_good = self.last_good.get(&key).map(|good| &**good);
-        let result = settle::kept(&module, &object, trouble, &message, last_good);
+        let last_good = self.last_good(&key);
+        let result = settle::kept(&module, &object, trouble, &message, last_good.as_deref());
         self.set(plan, &key, Some(&Arc::new(result)));
     }
 

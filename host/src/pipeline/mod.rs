@@ -10,6 +10,7 @@
 //! | `reads`, `index` | what a run read, and who read what changed |
 //! | `run`, `pool`, `check` | running a module, and checking what it returns |
 //! | `settle` | what is kept for the object after a run, good or not |
+//! | `saved` | good results that outlive a restart |
 //! | `retry` | what runs without a change: retries and asked-for times |
 //! | `plan`, `epoch`, `execution`, `upward` | an epoch and its events |
 //! | `driver` | epochs for as long as the host lives |
@@ -30,6 +31,7 @@ mod pool;
 mod reads;
 mod retry;
 mod run;
+mod saved;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -42,10 +44,12 @@ pub use layer::Layer;
 pub use metrics::Metrics;
 pub use output::{Documents, Outputs, Reconciled, RunState};
 pub use retry::RetryPolicy;
+pub use saved::Saved;
 pub use settle::{MODULE_FAILED, MODULE_NOT_FOUND, MODULE_NOT_LIVE, NOT_READY, RECONCILED};
 pub use trial::{Tried, trial};
 
-use crate::store::Snapshot;
+use crate::store::{Key, Snapshot};
+use imbl::OrdMap;
 use std::sync::Arc;
 
 /// Inputs and outputs of one committed epoch: what everything behind the pipeline works from.
@@ -57,4 +61,6 @@ pub struct World {
     pub inputs: Arc<Snapshot>,
     /// What reconcilers returned.
     pub outputs: Outputs,
+    /// The last good results of objects whose result is not good now.
+    pub kept: OrdMap<Key, Arc<Reconciled>>,
 }

@@ -88,7 +88,7 @@ pub(super) fn run(job: Job) -> Done {
 
 fn checked(job: &Job, documents: Vec<(String, Vec<u8>)>, conditions: Vec<Condition>) -> Ended {
     let documents = check::conditions(&conditions)
-        .and_then(|()| check::typed(job.module.role, &job.object, documents));
+        .and_then(|()| check::typed(job.module.role, job.key(), documents));
     match documents {
         Ok(documents) => Ended::Good(documents, conditions),
         Err(error) => Ended::Failed(Failure::Module(error)),

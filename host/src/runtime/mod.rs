@@ -33,7 +33,7 @@ const END_TIME: Duration = Duration::from_secs(5);
 
 /// Runs a host until `stop` is cancelled, or until a part of it cannot go on.
 pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
-    let data_dir = Arc::new(DataDir::lock(&config.data_dir)?);
+    let data_dir = Arc::new(DataDir::lock_soon(&config.data_dir).await?);
     let registry = prometheus::Registry::new();
     let store = Arc::new(Store::new());
     let events = Arc::new(Events::default());
@@ -181,10 +181,14 @@ async fn bound(envoy: &ManagedEnvoy) -> BTreeSet<SocketAddr> {
     if !envoy.is_adopted() {
         return BTreeSet::new();
     }
-    envoy.bound().await.unwrap_or_else(|error| {
-        warn!("the adopted Envoy does not say where it listens, so its ports look taken: {error}");
-        BTreeSet::new()
-    })
+    envoy::bound(envoy.admin_socket())
+        .await
+        .unwrap_or_else(|error| {
+            warn!(
+                "the adopted Envoy does not say where it listens, so its ports look taken: {error}"
+            );
+            BTreeSet::new()
+        })
 }
 
 /// What the synchronizer must know of this configuration.

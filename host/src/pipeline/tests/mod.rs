@@ -11,6 +11,7 @@ mod failing;
 mod fake;
 mod locality;
 mod random;
+mod restoring;
 mod stragglers;
 mod swapping;
 
@@ -90,6 +91,7 @@ fn options() -> Options {
         threads: 3,
         straggler: Duration::from_millis(50),
         layer: Duration::from_mins(1),
+        first: (Duration::from_secs(10), Duration::from_mins(1)),
         retry: RetryPolicy {
             first: Duration::from_secs(1),
             longest: Duration::from_secs(10),

@@ -167,6 +167,7 @@ impl Lab {
             epoch: 1,
             inputs: self.store.snapshot(),
             outputs: self.outputs.clone(),
+            ..World::default()
         }
     }
 
