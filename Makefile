@@ -16,6 +16,9 @@ XTASK := cargo run --quiet --package xtask --
 
 # The real Envoy: $ENVOY if it is set, else the pinned one, fetched when it is first needed.
 FETCH_ENVOY = ENVOY="$${ENVOY:-$$(tests/tools/envoy.sh "$(CACHE)")}"
+# The xDS clients of tests/xds (Go), built when they are first needed.
+BUILD_CLIENTS = CHITON_XDS_CLIENTS="$${CHITON_XDS_CLIENTS:-$$(tests/tools/xds-clients.sh "$(CACHE)")}"
+TEST_ENV = $(FETCH_ENVOY) $(BUILD_CLIENTS) CHITON_BIN_DIR="$(TARGET)/debug"
 
 .PHONY: help
 help:
@@ -59,7 +62,7 @@ test:
 	cargo build --workspace --all-targets
 	@tests/tools/seed-target.sh save "$(CACHE)" "$(TARGET)"
 	@echo '== running tests'
-	@$(FETCH_ENVOY) CHITON_BIN_DIR="$(TARGET)/debug" cargo test --workspace
+	@$(TEST_ENV) cargo test --workspace
 	@echo '== the same source gives the same components'
 	$(XTASK) reproducible
 	@echo '== all tests passed'
@@ -68,7 +71,7 @@ test:
 soak: guests
 	cargo build --workspace --all-targets
 	@echo '== running the tests that `make test` leaves out'
-	@$(FETCH_ENVOY) CHITON_BIN_DIR="$(TARGET)/debug" cargo test --workspace -- --ignored
+	@$(TEST_ENV) cargo test --workspace -- --ignored
 	@$(MAKE) --no-print-directory fuzz
 	@echo '== soak: nothing found'
 

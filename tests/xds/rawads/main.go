@@ -1,0 +1,189 @@
+// Rawads is an xDS client without a proxy behind it: one ADS stream (or several), clusters and
+// listeners as wildcards, endpoints, route configurations and virtual hosts as these refer to them.
+// It acknowledges everything, and prints a line for each response:
+//
+//	Cluster a@1f2e... b@77ab... -c          delta: names with versions in order, then what is gone
+//	Cluster version=5 a b                   state of the world: the version of all, then the names
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"strings"
+	"sync"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// largestResponse is as good as no limit: Envoy has none.
+const largestResponse = 1 << 30
+
+func main() {
+	server := flag.String("server", "127.0.0.1:18000", "address of the xDS server")
+	node := flag.String("node", "rawads", "node.id; with several streams their number is put after it")
+	group := flag.String("group", "default", "node.cluster")
+	mode := flag.String("mode", "delta", "delta or sotw")
+	streams := flag.Int("streams", 1, "connections with one stream each; with more than one nothing is printed")
+	flag.Parse()
+
+	run := runDelta
+	if *mode == "sotw" {
+		run = runSotw
+	}
+	var all sync.WaitGroup
+	for number := range *streams {
+		identity := &corev3.Node{Id: *node, Cluster: *group, UserAgentName: "rawads"}
+		show := func(line string) { fmt.Println(line) }
+		if *streams > 1 {
+			identity.Id = fmt.Sprintf("%s-%d", *node, number)
+			show = func(string) {}
+		}
+		all.Go(func() {
+			if err := connect(*server, identity, run, show); err != nil {
+				log.Fatalf("%s: %v", identity.Id, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+type runner func(discoveryv3.AggregatedDiscoveryServiceClient, *corev3.Node, func(string)) error
+
+// connect returns when the stream ends, with the reason.
+func connect(server string, node *corev3.Node, run runner, show func(string)) error {
+	connection, err := grpc.NewClient(server,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largestResponse)))
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	return run(discoveryv3.NewAggregatedDiscoveryServiceClient(connection), node, show)
+}
+
+func runDelta(ads discoveryv3.AggregatedDiscoveryServiceClient, node *corev3.Node, show func(string)) error {
+	stream, err := ads.DeltaAggregatedResources(context.Background())
+	if err != nil {
+		return err
+	}
+	has := newState()
+	subscribed := map[string]set{endpoints: {}, routeConfigs: {}}
+	var vhds bool
+	for _, kind := range []string{clusters, listeners} {
+		request := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: kind, Node: node}
+		node = nil
+		if err := stream.Send(request); err != nil {
+			return err
+		}
+	}
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		words := []string{shortName(response.TypeUrl)}
+		for _, resource := range response.Resources {
+			if _, err := has.put(resource.Resource); err != nil {
+				return err
+			}
+			words = append(words, resource.Name+"@"+resource.Version)
+		}
+		for _, name := range response.RemovedResources {
+			has.remove(response.TypeUrl, name)
+			words = append(words, "-"+name)
+		}
+		show(strings.Join(words, " "))
+
+		// As Envoy, which acknowledges a cluster when it has its endpoints: first what resources refer
+		// to is asked for.
+		var requests []*discoveryv3.DeltaDiscoveryRequest
+		for kind, before := range subscribed {
+			now := has.referredTo(kind)
+			request := &discoveryv3.DeltaDiscoveryRequest{
+				TypeUrl:                  kind,
+				ResourceNamesSubscribe:   now.without(before),
+				ResourceNamesUnsubscribe: before.without(now),
+			}
+			if len(request.ResourceNamesSubscribe)+len(request.ResourceNamesUnsubscribe) > 0 {
+				requests = append(requests, request)
+			}
+			subscribed[kind] = now
+		}
+		// As Envoy: one request a stream, without names, whatever route configurations there are.
+		if !vhds && has.usesVhds() {
+			vhds = true
+			requests = append(requests, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: virtualHosts})
+		}
+		acknowledgement := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: response.TypeUrl, ResponseNonce: response.Nonce}
+		for _, request := range append(requests, acknowledgement) {
+			if err := stream.Send(request); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func runSotw(ads discoveryv3.AggregatedDiscoveryServiceClient, node *corev3.Node, show func(string)) error {
+	stream, err := ads.StreamAggregatedResources(context.Background())
+	if err != nil {
+		return err
+	}
+	has := newState()
+	subscribed := map[string]set{endpoints: {}, routeConfigs: {}}
+	last := map[string]*discoveryv3.DiscoveryResponse{}
+	request := func(kind string) error {
+		request := &discoveryv3.DiscoveryRequest{
+			TypeUrl:       kind,
+			Node:          node,
+			ResourceNames: subscribed[kind].without(nil),
+			VersionInfo:   last[kind].GetVersionInfo(),
+			ResponseNonce: last[kind].GetNonce(),
+		}
+		node = nil
+		return stream.Send(request)
+	}
+	for _, kind := range []string{clusters, listeners} {
+		if err := request(kind); err != nil {
+			return err
+		}
+	}
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		kind := response.TypeUrl
+		last[kind] = response
+		// Of these two types a response has everything; of others what it does not name stays.
+		if kind == clusters || kind == listeners {
+			has.clear(kind)
+		}
+		words := []string{shortName(kind), "version=" + response.VersionInfo}
+		for _, resource := range response.Resources {
+			name, err := has.put(resource)
+			if err != nil {
+				return err
+			}
+			words = append(words, name)
+		}
+		show(strings.Join(words, " "))
+		for other, before := range subscribed {
+			now := has.referredTo(other)
+			if len(now.without(before))+len(before.without(now)) == 0 {
+				continue
+			}
+			subscribed[other] = now
+			if err := request(other); err != nil {
+				return err
+			}
+		}
+		if err := request(kind); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+const (
+	clusters     = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+	endpoints    = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+	listeners    = "type.googleapis.com/envoy.config.listener.v3.Listener"
+	routeConfigs = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+	virtualHosts = "type.googleapis.com/envoy.config.route.v3.VirtualHost"
+)
+
+func shortName(typeURL string) string {
+	return typeURL[strings.LastIndex(typeURL, ".")+1:]
+}
+
+type set map[string]bool
+
+// without returns what is not in the other set, in order.
+func (s set) without(other set) []string {
+	var names []string
+	for name := range s {
+		if !other[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// references are the resources that a resource needs.
+type references struct {
+	endpoints, routeConfigs []string
+	vhds                    bool
+}
+
+// state is what the client has: for each type, what each resource refers to.
+type state map[string]map[string]references
+
+func newState() state {
+	return state{clusters: {}, endpoints: {}, listeners: {}, routeConfigs: {}, virtualHosts: {}}
+}
+
+// put notes a resource and returns its name.
+func (s state) put(resource *anypb.Any) (string, error) {
+	message, err := resource.UnmarshalNew()
+	if err != nil {
+		return "", err
+	}
+	name, refers := "?", references{}
+	switch message := message.(type) {
+	case *clusterv3.Cluster:
+		name = message.Name
+		if message.GetType() == clusterv3.Cluster_EDS {
+			service := message.GetEdsClusterConfig().GetServiceName()
+			if service == "" {
+				service = name
+			}
+			refers.endpoints = []string{service}
+		}
+	case *listenerv3.Listener:
+		name = message.Name
+		managers := []*anypb.Any{message.GetApiListener().GetApiListener()}
+		for _, chain := range append(message.FilterChains, message.DefaultFilterChain) {
+			for _, filter := range chain.GetFilters() {
+				managers = append(managers, filter.GetTypedConfig())
+			}
+		}
+		for _, manager := range managers {
+			http := &hcmv3.HttpConnectionManager{}
+			if !manager.MessageIs(http) || manager.UnmarshalTo(http) != nil {
+				continue
+			}
+			if routeConfig := http.GetRds().GetRouteConfigName(); routeConfig != "" {
+				refers.routeConfigs = append(refers.routeConfigs, routeConfig)
+			}
+		}
+	case *endpointv3.ClusterLoadAssignment:
+		name = message.ClusterName
+	case *routev3.RouteConfiguration:
+		name = message.Name
+		refers.vhds = message.Vhds != nil
+	case *routev3.VirtualHost:
+		name = message.Name
+	}
+	s[resource.TypeUrl][name] = refers
+	return name, nil
+}
+
+func (s state) remove(typeURL, name string) {
+	delete(s[typeURL], name)
+}
+
+func (s state) clear(typeURL string) {
+	clear(s[typeURL])
+}
+
+// referredTo returns names of endpoints or route configurations that something refers to.
+func (s state) referredTo(typeURL string) set {
+	names := set{}
+	for _, kind := range []string{clusters, listeners} {
+		for refers := range maps.Values(s[kind]) {
+			wanted := refers.endpoints
+			if typeURL == routeConfigs {
+				wanted = refers.routeConfigs
+			}
+			for _, name := range wanted {
+				names[name] = true
+			}
+		}
+	}
+	return names
+}
+
+func (s state) usesVhds() bool {
+	for refers := range maps.Values(s[routeConfigs]) {
+		if refers.vhds {
+			return true
+		}
+	}
+	return false
+}
