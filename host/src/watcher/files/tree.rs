@@ -2,21 +2,17 @@
 //!
 //! A plain state machine: [`Tree::refresh`] is given what to look at and the time, reads what
 //! changed, and returns the changes for the store. Nothing here waits.
-//!
-//! One name that comes or goes costs a look at that name, not at the tree, unless it may mean more
-//! ([`Named::Unclear`]).
 
 use super::claims::{Claim, Claims};
 use super::object::{Contents, contents};
 use super::problem::Problem;
-use super::scan::{Found, Scan, Stamp, is_hidden, is_manifest};
+use super::scan::{Found, Scan, Stamp};
 use super::wake::{Touch, Wake};
 use super::{DELETE_GRACE, MAX_FILE_BYTES, REPORT_AFTER, SETTLE, WRITING_LIMIT, parse};
 use crate::store::{Change, Key, Object};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -102,9 +98,6 @@ pub struct Tree {
     /// Files of which something changes by itself, and when.
     timed: BTreeMap<PathBuf, Instant>,
     folders: BTreeSet<PathBuf>,
-    /// The root without links, if there are no links below it either and all could be read: then a
-    /// name says where it is.
-    plain_root: Option<PathBuf>,
     blocked: Vec<Problem>,
     /// Problems of files, by path; those without are not there.
     problems: BTreeMap<PathBuf, Vec<Problem>>,
@@ -122,7 +115,6 @@ impl Tree {
             writing: BTreeMap::new(),
             timed: BTreeMap::new(),
             folders: BTreeSet::new(),
-            plain_root: None,
             blocked: Vec::new(),
             problems: BTreeMap::new(),
             claims: Claims::default(),
@@ -134,8 +126,14 @@ impl Tree {
     /// at once.
     pub fn refresh(&mut self, wake: &Wake, now: Instant) -> Vec<Change> {
         let forced = self.note_writers(wake, now);
-        if wake.all || !self.look_at(wake, &forced, now) {
+        let unknown = wake
+            .files
+            .keys()
+            .any(|real| !self.by_real.contains_key(real));
+        if wake.all || unknown {
             self.look_through(&forced, now);
+        } else {
+            self.look_at(&forced, now);
         }
         self.expire(now);
         self.loaded = true;
@@ -199,74 +197,13 @@ impl Tree {
         forced
     }
 
-    /// Looks at single files. False, and nothing is done, if that is not enough.
-    fn look_at(&mut self, wake: &Wake, forced: &BTreeSet<PathBuf>, now: Instant) -> bool {
-        let unknown = wake.files.keys();
-        let unknown = unknown.filter(|real| !self.by_real.contains_key(*real));
-        let names: BTreeSet<&PathBuf> = unknown.chain(&wake.names).collect();
-        let mut there = Vec::new();
-        let mut gone = Vec::new();
-        for real in names {
-            match self.named(real) {
-                Named::File(found) => there.push(found),
-                Named::Gone => gone.push(real),
-                Named::Nothing => {}
-                Named::Unclear => return false,
-            }
-        }
-        let known = forced.iter().filter_map(|real| self.by_real.get(real));
-        let mut visits: BTreeMap<PathBuf, Found> = known
-            .map(|found| (found.path.clone(), found.clone()))
-            .collect();
-        for found in there {
-            self.by_real.insert(found.real.clone(), found.clone());
-            visits.insert(found.path.clone(), found);
-        }
-        for real in gone {
-            self.writing.remove(real);
-            if let Some(found) = self.by_real.remove(real) {
-                visits.remove(&found.path);
-                self.miss(&found.path, now);
-            }
-        }
-        for found in visits.values() {
-            self.visit(found, forced.contains(&found.real), now);
-        }
-        true
-    }
-
-    /// What stands now at a name that came or went.
-    fn named(&self, real: &Path) -> Named {
-        let below = |root: &PathBuf| real.strip_prefix(root).ok().map(Path::to_owned);
-        let (Some(path), Some(name), Some(folder)) = (
-            self.plain_root.as_ref().and_then(below),
-            real.file_name(),
-            real.parent(),
-        ) else {
-            return Named::Unclear;
-        };
-        if !self.folders.contains(folder) || name == "..data" {
-            return Named::Unclear;
-        }
-        if is_hidden(name) {
-            return Named::Nothing;
-        }
-        match std::fs::symlink_metadata(real) {
-            Ok(metadata) if metadata.is_file() && !is_manifest(name) => Named::Nothing,
-            Ok(metadata) if metadata.is_file() && metadata.nlink() == 1 => Named::File(Found {
-                path,
-                real: real.to_owned(),
-                stamp: Stamp::of(&metadata),
-            }),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let folder_gone = self.folders.contains(real);
-                match self.by_real.contains_key(real) {
-                    _ if folder_gone => Named::Unclear,
-                    true => Named::Gone,
-                    false => Named::Nothing,
-                }
-            }
-            _ => Named::Unclear,
+    /// Looks at known files.
+    fn look_at(&mut self, forced: &BTreeSet<PathBuf>, now: Instant) {
+        for real in forced {
+            let Some(found) = self.by_real.get(real).cloned() else {
+                continue;
+            };
+            self.visit(&found, true, now);
         }
     }
 
@@ -279,18 +216,12 @@ impl Tree {
             }
             self.note_missing(&scan, now);
             let current = scan.links_are_current();
-            let links = scan.has_links();
             self.by_real = scan
                 .files
                 .into_values()
                 .map(|found| (found.real.clone(), found))
                 .collect();
             self.folders = scan.folders;
-            self.plain_root = if links || !scan.blocked.is_empty() {
-                None
-            } else {
-                self.root.canonicalize().ok()
-            };
             self.blocked = scan.blocked;
             if current {
                 break;
@@ -432,18 +363,6 @@ impl Tree {
             self.publish(&path, now);
         }
     }
-}
-
-/// What a name that came or went stands for.
-enum Named {
-    /// A file of manifests.
-    File(Found),
-    /// A file that was there is gone.
-    Gone,
-    /// Nothing that is read.
-    Nothing,
-    /// It may concern more than itself: a folder, a link, a file of several names.
-    Unclear,
 }
 
 /// The file's bytes and its stamp, of the same moment.

@@ -86,6 +86,10 @@ impl Running {
         }
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub fn tcp(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -116,7 +120,7 @@ pub struct Raw {
     responses: Streaming<DeltaDiscoveryResponse>,
 }
 
-async fn client(address: &str) -> AggregatedDiscoveryServiceClient<tonic::transport::Channel> {
+pub async fn client(address: &str) -> AggregatedDiscoveryServiceClient<tonic::transport::Channel> {
     let endpoint = Endpoint::from_shared(address.to_owned()).expect("an address");
     let channel = soon("connecting", endpoint.connect())
         .await

@@ -1,16 +1,20 @@
 //! A real Envoy, and the resources that tests give it.
+#![allow(dead_code, reason = "each test file uses a part")]
 
 use crate::support::{PATIENCE, soon};
 use chiton_xds::{Change, Resource, ResourceType};
 use envoy_types::pb::envoy::config::cluster::v3::{Cluster, cluster};
 use envoy_types::pb::envoy::config::core::v3::{
     Address, AggregatedConfigSource, ApiVersion, ConfigSource, DataSource, HeaderValue,
-    HeaderValueOption, SocketAddress, address, config_source, data_source, socket_address,
+    HeaderValueOption, Locality, SocketAddress, address, config_source, data_source,
+    socket_address,
 };
 use envoy_types::pb::envoy::config::endpoint::v3::{
     ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints, lb_endpoint,
 };
-use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, Listener, filter};
+use envoy_types::pb::envoy::config::listener::v3::{
+    ApiListener, Filter, FilterChain, Listener, filter,
+};
 use envoy_types::pb::envoy::config::route::v3::{
     DirectResponseAction, Route, RouteAction, RouteConfiguration, RouteMatch, Vhds, VirtualHost,
     route, route_action, route_match,
@@ -19,8 +23,10 @@ use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
     HttpConnectionManager, HttpFilter, Rds, http_connection_manager, http_filter,
 };
-use envoy_types::pb::google::protobuf::{Any, Duration};
+use envoy_types::pb::google::protobuf::{Any, Duration, UInt32Value};
 use prost::{Message, Name};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -41,6 +47,25 @@ fn binary() -> PathBuf {
         )
 }
 
+/// How Envoy talks to its xDS server.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// `DELTA_GRPC` or `GRPC`: state of the world.
+    pub api_type: &'static str,
+    /// After this time, twice, without a sign of life it takes the connection for dead.
+    pub keepalive: &'static str,
+}
+
+pub const DELTA: Manner = Manner {
+    api_type: "DELTA_GRPC",
+    keepalive: "30s",
+};
+
+pub const SOTW: Manner = Manner {
+    api_type: "GRPC",
+    ..DELTA
+};
+
 /// A running Envoy. It is killed when this is dropped.
 pub struct Envoy {
     _process: Child,
@@ -49,13 +74,20 @@ pub struct Envoy {
 }
 
 impl Envoy {
-    /// Starts Envoy as node `e` of group `g`, with its ADS stream to a unix socket.
+    /// Starts Envoy as node `e` of group `g`, with its delta ADS stream to a unix socket.
     pub async fn start(folder: &Path, socket: &Path) -> Self {
+        Self::start_as(DELTA, folder, socket).await
+    }
+
+    /// [`Envoy::start`] in another manner.
+    pub async fn start_as(manner: Manner, folder: &Path, socket: &Path) -> Self {
         let config = folder.join("envoy.yaml");
         let admin_file = folder.join("admin");
         let log = folder.join("envoy.log");
-        let bootstrap =
-            include_str!("bootstrap.yaml").replace("SOCKET", &socket.display().to_string());
+        let bootstrap = include_str!("bootstrap.yaml")
+            .replace("SOCKET", &socket.display().to_string())
+            .replace("API_TYPE", manner.api_type)
+            .replace("KEEPALIVE", manner.keepalive);
         std::fs::write(&config, bootstrap).expect("the bootstrap");
         let output = std::fs::File::create(&log).expect("the log");
         let process = Command::new(binary())
@@ -95,6 +127,38 @@ impl Envoy {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// The virtual hosts that it has, of all route configurations, and what they do.
+    pub async fn virtual_hosts(&self) -> BTreeMap<String, String> {
+        let dump = self.config_dump().await;
+        let hosts = dump["configs"].as_array().into_iter().flatten();
+        hosts
+            .flat_map(|config| each(&config["dynamic_route_configs"]))
+            .flat_map(|config| each(&config["route_config"]["virtual_hosts"]))
+            .map(|host| {
+                let route = &host["routes"][0];
+                let body = &route["direct_response"]["body"]["inline_string"];
+                let does = body.as_str().or_else(|| route["route"]["cluster"].as_str());
+                (text(&host["name"]), does.unwrap_or_default().to_owned())
+            })
+            .collect()
+    }
+
+    /// The clusters that it has, but for the one of the bootstrap.
+    pub async fn clusters(&self) -> BTreeSet<String> {
+        let dump = self.config_dump().await;
+        let configs = dump["configs"].as_array().into_iter().flatten();
+        configs
+            .flat_map(|config| each(&config["dynamic_active_clusters"]))
+            .map(|cluster| text(&cluster["cluster"]["name"]))
+            .collect()
+    }
+
+    async fn config_dump(&self) -> Value {
+        let dump = get(&self.admin, "localhost", "/config_dump").await;
+        let body = dump.map(|(_, body)| body).unwrap_or_default();
+        serde_json::from_str(&body).unwrap_or_default()
+    }
+
     /// Waits until a statistic has a value.
     pub async fn until_stat(&self, name: &str, value: u64) {
         let expected = format!("{name}: {value}\n");
@@ -109,6 +173,38 @@ impl Envoy {
         };
         soon(name, wait).await;
     }
+}
+
+fn each(array: &Value) -> impl Iterator<Item = &Value> {
+    array.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// What a virtual host that was published does, as [`Envoy::virtual_hosts`] tells it.
+pub fn does(virtual_host: &Resource) -> String {
+    let host = VirtualHost::decode(virtual_host.body.clone()).expect("a virtual host");
+    let action = host
+        .routes
+        .into_iter()
+        .next()
+        .and_then(|route| route.action);
+    let does = match action {
+        Some(route::Action::DirectResponse(response)) => {
+            match response.body.and_then(|body| body.specifier) {
+                Some(data_source::Specifier::InlineString(body)) => Some(body),
+                _ => None,
+            }
+        }
+        Some(route::Action::Route(route)) => match route.cluster_specifier {
+            Some(route_action::ClusterSpecifier::Cluster(cluster)) => Some(cluster),
+            _ => None,
+        },
+        _ => None,
+    };
+    does.expect("something that these tests do")
 }
 
 /// Status and body of a GET; none if there is no answer.
@@ -211,7 +307,8 @@ fn loopback(port: u16) -> Address {
     }
 }
 
-pub fn listener(name: &str, port: u16, route_config: &str) -> Change {
+/// What an HTTP listener does with connections.
+fn manager(name: &str, route_config: &str) -> HttpConnectionManager {
     let router = HttpFilter {
         name: "router".to_owned(),
         config_type: Some(http_filter::ConfigType::TypedConfig(
@@ -219,7 +316,7 @@ pub fn listener(name: &str, port: u16, route_config: &str) -> Change {
         )),
         ..HttpFilter::default()
     };
-    let manager = HttpConnectionManager {
+    HttpConnectionManager {
         stat_prefix: name.to_owned(),
         http_filters: vec![router],
         route_specifier: Some(http_connection_manager::RouteSpecifier::Rds(Rds {
@@ -227,10 +324,28 @@ pub fn listener(name: &str, port: u16, route_config: &str) -> Change {
             route_config_name: route_config.to_owned(),
         })),
         ..HttpConnectionManager::default()
+    }
+}
+
+/// A listener for gRPC clients, which have no sockets: its name is what they dial.
+pub fn api_listener(name: &str, route_config: &str) -> Change {
+    let listener = Listener {
+        name: name.to_owned(),
+        api_listener: Some(ApiListener {
+            api_listener: Some(any(&manager(name, route_config))),
+        }),
+        ..Listener::default()
     };
+    Change::Put(Resource::encode(ResourceType::Listener, name, &listener))
+}
+
+pub fn listener(name: &str, port: u16, route_config: &str) -> Change {
     let filter = Filter {
         name: "http".to_owned(),
-        config_type: Some(filter::ConfigType::TypedConfig(any(&manager))),
+        config_type: Some(filter::ConfigType::TypedConfig(any(&manager(
+            name,
+            route_config,
+        )))),
     };
     let listener = Listener {
         name: name.to_owned(),
@@ -360,7 +475,13 @@ pub fn endpoints(cluster: &str, port: u16) -> Change {
     };
     let assignment = ClusterLoadAssignment {
         cluster_name: cluster.to_owned(),
+        // gRPC wants a named locality with a weight; Envoy does without.
         endpoints: vec![LocalityLbEndpoints {
+            locality: Some(Locality {
+                region: "here".to_owned(),
+                ..Locality::default()
+            }),
+            load_balancing_weight: Some(UInt32Value { value: 1 }),
             lb_endpoints: vec![endpoint],
             ..LocalityLbEndpoints::default()
         }],
