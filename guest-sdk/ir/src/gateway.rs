@@ -127,22 +127,28 @@ impl LabelSelector {
     /// Whether an object with these labels is selected. An empty selector selects everything.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.selects(|key| labels.get(key).map(String::as_str))
+    }
+
+    /// Whether an object is selected whose labels `value` knows.
+    #[must_use]
+    pub fn selects<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.match_labels
             .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
+            .all(|(key, wanted)| value(key) == Some(wanted.as_str()))
             && self
                 .match_expressions
                 .iter()
-                .all(|requirement| requirement.matches(labels))
+                .all(|requirement| requirement.allows(value(&requirement.key)))
     }
 }
 
 impl LabelRequirement {
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let value = labels.get(&self.key);
+    fn allows(&self, value: Option<&str>) -> bool {
+        let is_listed = |value| self.values.iter().any(|listed| listed == value);
         match self.operator {
-            LabelOperator::In => value.is_some_and(|value| self.values.contains(value)),
-            LabelOperator::NotIn => value.is_none_or(|value| !self.values.contains(value)),
+            LabelOperator::In => value.is_some_and(is_listed),
+            LabelOperator::NotIn => !value.is_some_and(is_listed),
             LabelOperator::Exists => value.is_some(),
             LabelOperator::DoesNotExist => value.is_none(),
         }

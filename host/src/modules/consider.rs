@@ -158,7 +158,7 @@ impl Registry {
             return;
         };
         let entry = Entry {
-            source: (*offer.source).clone(),
+            source: offer.source.to_ref(),
             fingerprint: offer.fingerprint.clone(),
             manifest: offer.text.clone(),
             digest: candidate.module.digest.clone(),

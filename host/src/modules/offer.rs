@@ -74,7 +74,7 @@ impl Offer {
         let binary = body.get("binaryData").cloned().unwrap_or_default();
         Self {
             source: object.key.clone(),
-            name: name.unwrap_or_else(|| object.key.name.clone()),
+            name: name.unwrap_or_else(|| object.key.name.to_string()),
             fingerprint: sandbox::digest(
                 format!("{text}\0{binary}\0{:?}", object.problem).as_bytes(),
             ),

@@ -5,34 +5,12 @@
 //! update + delete = delete, delete + create = update. Events travel with the [`World`] that they
 //! lead to, so a reader never sees events of an epoch without its world, nor a part of an epoch.
 
+pub use super::fold::Event;
+
 use super::World;
-use crate::store::Key;
+use super::fold::fold;
+use crate::store::{Key, Mailbox};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use tokio::sync::Notify;
-
-/// What happened to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Event {
-    /// It is new.
-    Create,
-    /// It, its output, or something that its output is assembled from changed.
-    Update,
-    /// It is gone.
-    Delete,
-}
-
-impl Event {
-    /// The one event that stands for `self` and then `next`; none if they cancel out.
-    fn then(self, next: Self) -> Option<Self> {
-        match (self, next) {
-            (Self::Create, Self::Delete) => None,
-            (Self::Create, _) => Some(Self::Create),
-            (Self::Update | Self::Delete, Self::Delete) => Some(Self::Delete),
-            (Self::Update | Self::Delete, _) => Some(Self::Update),
-        }
-    }
-}
 
 /// Events and the world after them.
 #[derive(Clone, Debug, Default)]
@@ -48,46 +26,26 @@ pub struct Batch {
 /// The channel: one producer, one reader.
 #[derive(Debug, Default)]
 pub struct Events {
-    waiting: Mutex<Option<Batch>>,
-    wake: Notify,
+    waiting: Mailbox<Batch>,
 }
 
 impl Events {
     /// Adds the events of an epoch. Never waits.
     pub fn push(&self, events: impl IntoIterator<Item = (Key, Event)>, world: World) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let batch = waiting.get_or_insert_default();
-        for (key, event) in events {
-            let folded = match batch.events.get(&key) {
-                Some(before) => before.then(event),
-                None => Some(event),
-            };
-            match folded {
-                Some(event) => batch.events.insert(key, event),
-                None => batch.events.remove(&key),
-            };
-        }
-        batch.world = world;
-        drop(waiting);
-        self.wake.notify_one();
+        self.waiting.add(|batch| {
+            fold(&mut batch.events, events);
+            batch.world = world;
+        });
     }
 
     /// All events since the last call and the newest world; waits until there is an epoch.
     pub async fn next(&self) -> Batch {
-        loop {
-            if let Some(batch) = self.take() {
-                return batch;
-            }
-            self.wake.notified().await;
-        }
+        self.waiting.next().await
     }
 
     /// As [`Events::next`], without waiting.
     pub fn take(&self) -> Option<Batch> {
-        self.waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.waiting.take()
     }
 }
 
@@ -95,6 +53,8 @@ impl Events {
 mod tests {
     #![allow(clippy::expect_used)]
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     fn key(name: &str) -> Key {
         Key::new("chiton.dev", "API", "default", name)
@@ -135,5 +95,74 @@ mod tests {
         assert_eq!(batch.world.epoch, 3);
         assert_eq!(batch.events.len(), 3);
         assert!(channel.take().is_none());
+    }
+
+    /// What a key's history may go on with: an object that is there is changed or deleted, one that
+    /// is not is created.
+    #[derive(Clone, Copy, Debug)]
+    enum Op {
+        Toggle(u8),
+        Change(u8),
+        Read,
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            4 => (0..6u8).prop_map(Op::Toggle),
+            4 => (0..6u8).prop_map(Op::Change),
+            1 => Just(Op::Read),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        /// Whoever follows the batches knows what is there, and which of it changed, as if it had
+        /// seen every single event; and no batch is larger than what was or is there.
+        #[test]
+        fn folded_events_say_the_same_as_all_of_them(
+            ops in prop::collection::vec(op(), 1..80)
+        ) {
+            let channel = Events::default();
+            let (mut live, mut known) = (BTreeSet::new(), BTreeSet::new());
+            let mut changed = BTreeSet::new();
+            let mut epoch = 0;
+            for op in ops.into_iter().chain([Op::Read]) {
+                let (number, event) = match op {
+                    Op::Toggle(n) if live.remove(&n) => (n, Event::Delete),
+                    Op::Toggle(n) => {
+                        live.insert(n);
+                        (n, Event::Create)
+                    }
+                    Op::Change(n) if live.contains(&n) => (n, Event::Update),
+                    Op::Change(_) => continue,
+                    Op::Read => {
+                        let batch = channel.take().unwrap_or_default();
+                        let bound: BTreeSet<u8> = known.union(&live).copied().collect();
+                        prop_assert!(batch.events.len() <= bound.len());
+                        for n in &bound {
+                            let expected = match (known.contains(n), live.contains(n)) {
+                                (false, true) => Some(Event::Create),
+                                (true, false) => Some(Event::Delete),
+                                (true, true) if changed.contains(n) => Some(Event::Update),
+                                _ => None,
+                            };
+                            let found = batch.events.get(&key(&n.to_string())).copied();
+                            prop_assert_eq!(found, expected, "{}", n);
+                        }
+                        if !batch.events.is_empty() {
+                            prop_assert_eq!(batch.world.epoch, epoch);
+                        }
+                        known.clone_from(&live);
+                        changed.clear();
+                        continue;
+                    }
+                };
+                epoch += 1;
+                changed.insert(number);
+                let world = World { epoch, ..World::default() };
+                channel.push([(key(&number.to_string()), event)], world);
+            }
+        }
     }
 }

@@ -261,8 +261,10 @@ impl Engine {
                 self.forget(plan, &change.key);
             }
             plan.mark(&change.key, Cause::Change);
-            for reader in self.index.readers_of_object(change) {
-                plan.mark(&reader, Cause::Change);
+            let found = self.index.readers_of_object(change);
+            self.metrics.checked(&change.key, found.residual);
+            for reader in &found.readers {
+                plan.mark(reader, Cause::Change);
             }
         }
         for kind in &diff.synced {

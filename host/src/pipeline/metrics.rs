@@ -1,7 +1,7 @@
 //! What the pipeline counts.
 
 use crate::sandbox::Failure;
-use crate::store::Snapshot;
+use crate::store::{Key, Snapshot};
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
 };
@@ -19,6 +19,7 @@ pub struct Metrics {
     seconds: HistogramVec,
     epochs: IntCounter,
     objects: IntGaugeVec,
+    residual: IntCounterVec,
 }
 
 impl Metrics {
@@ -45,11 +46,20 @@ impl Metrics {
                 Opts::new("chiton_store_objects", "Objects in the store by kind."),
                 &["kind"],
             )?,
+            residual: IntCounterVec::new(
+                Opts::new(
+                    "chiton_residual_selectors_total",
+                    "Selectors that no index could find and that were checked against a changed \
+                     object, by its kind: what lists without =, In and Exists cost.",
+                ),
+                &["kind"],
+            )?,
         };
         registry.register(Box::new(metrics.reconciles.clone()))?;
         registry.register(Box::new(metrics.seconds.clone()))?;
         registry.register(Box::new(metrics.epochs.clone()))?;
         registry.register(Box::new(metrics.objects.clone()))?;
+        registry.register(Box::new(metrics.residual.clone()))?;
         Ok(metrics)
     }
 
@@ -60,6 +70,15 @@ impl Metrics {
         self.seconds
             .with_label_values(&[module])
             .observe(took.as_secs_f64());
+    }
+
+    /// Selectors of residual buckets were checked against a changed object.
+    pub(super) fn checked(&self, object: &Key, residual: usize) {
+        if residual > 0 {
+            let kind = object.group_kind().to_string();
+            let residual = u64::try_from(residual).unwrap_or(u64::MAX);
+            self.residual.with_label_values(&[kind]).inc_by(residual);
+        }
     }
 
     pub(super) fn committed(&self, inputs: &Snapshot) {

@@ -22,6 +22,7 @@ mod dispatch;
 mod driver;
 mod epoch;
 mod execution;
+mod fold;
 mod index;
 mod layer;
 mod metrics;

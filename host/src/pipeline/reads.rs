@@ -7,7 +7,7 @@
 use super::layer::Layer;
 use super::output::Outputs;
 use crate::sandbox::{Failure, Reads};
-use crate::store::{Key, Object, Snapshot};
+use crate::store::{Key, Named, Object, Parts, Snapshot, Text};
 use chiton_ir::gateway::LabelSelector;
 use chiton_ir::identity::names::CHITON_GROUP;
 use chiton_ir::policy::{Policy, Target};
@@ -24,7 +24,7 @@ pub(super) enum Read {
     /// A list of objects.
     List {
         kind: GroupKind,
-        namespace: Option<String>,
+        namespace: Option<Text>,
         selector: LabelSelector,
     },
     /// Documents of an object, whether they were there or not.
@@ -45,6 +45,14 @@ pub(super) struct ReadSet {
     /// The earliest time, in seconds since 1970, that the run asked for and that had not come.
     pub wake: Option<u64>,
 }
+
+/// Any object of the kind of policies.
+const POLICY: Parts<'_> = Parts {
+    group: CHITON_GROUP,
+    kind: "Policy",
+    namespace: "",
+    name: "",
+};
 
 /// What a run sees.
 #[derive(Debug)]
@@ -99,7 +107,7 @@ impl View {
                 namespace,
                 selector,
             } => {
-                let namespace = namespace.as_deref();
+                let namespace = namespace.as_ref().map(Text::as_str);
                 let (a, b) = (
                     self.list(kind, namespace, selector),
                     other.list(kind, namespace, selector),
@@ -125,6 +133,10 @@ impl View {
     }
 }
 
+fn key(object: &ObjectRef, found: Option<&Arc<Object>>) -> Key {
+    found.map_or_else(|| object.into(), |found| found.key.clone())
+}
+
 fn same_object(a: Option<&Object>, b: Option<&Object>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => a.same_content(b),
@@ -141,13 +153,13 @@ fn json<'a>(outputs: &'a Outputs, key: &Key) -> &'a [(String, Arc<[u8]>)] {
 }
 
 fn names_whole(target: &Target, object: &Key) -> bool {
-    target.section.is_none() && target.object == **object
+    target.section.is_none() && target.object == *object
 }
 
 /// Whether a policy is attached to the object, or to the section of it that is asked for.
 pub(super) fn reaches(policy: &Policy, object: &Key, section: Option<&str>) -> bool {
     policy.targets.iter().any(|target| {
-        target.object == **object
+        target.object == *object
             && target
                 .section
                 .as_deref()
@@ -179,10 +191,7 @@ impl Recorder {
 
     /// The key of an object, shared with the object where it exists.
     fn key(&self, object: &ObjectRef) -> Key {
-        self.view
-            .inputs
-            .get(object)
-            .map_or_else(|| object.into(), |found| found.key.clone())
+        key(object, self.view.inputs.get(object))
     }
 
     fn note(&mut self, read: Read) {
@@ -190,10 +199,11 @@ impl Recorder {
     }
 
     /// *Unsynced* is never *absent*: the run ends, and waits for the kind.
-    fn need_synced(&mut self, kind: GroupKind) -> Result<(), Failure> {
-        if self.view.inputs.is_synced(&kind) {
+    fn need_synced(&mut self, object: &impl Named) -> Result<(), Failure> {
+        if self.view.inputs.is_kind_synced(object) {
             return Ok(());
         }
+        let kind = GroupKind::new(object.parts().group, object.parts().kind);
         self.note(Read::Unsynced(kind.clone()));
         Err(Failure::NotSynced(kind))
     }
@@ -201,9 +211,10 @@ impl Recorder {
 
 impl Reads for Recorder {
     fn get(&mut self, object: &ObjectRef) -> Result<Option<Arc<Object>>, Failure> {
-        self.need_synced(object.group_kind())?;
-        self.note(Read::Object(self.key(object)));
-        Ok(self.view.inputs.get(object).cloned())
+        self.need_synced(object)?;
+        let found = self.view.inputs.get(object).cloned();
+        self.note(Read::Object(key(object, found.as_ref())));
+        Ok(found)
     }
 
     fn list(
@@ -212,10 +223,13 @@ impl Reads for Recorder {
         namespace: Option<&str>,
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<Object>>, Failure> {
-        self.need_synced(kind.clone())?;
+        if !self.view.inputs.is_synced(kind) {
+            self.note(Read::Unsynced(kind.clone()));
+            return Err(Failure::NotSynced(kind.clone()));
+        }
         self.note(Read::List {
             kind: kind.clone(),
-            namespace: namespace.map(str::to_owned),
+            namespace: namespace.map(Text::shared),
             selector: selector.clone(),
         });
         Ok(self.view.list(kind, namespace, selector))
@@ -232,7 +246,7 @@ impl Reads for Recorder {
                 "asked for the document {name:?} of {object}, which is not of a lower layer"
             )));
         }
-        self.need_synced(object.group_kind())?;
+        self.need_synced(object)?;
         let key = self.key(object);
         let found = self
             .view
@@ -254,7 +268,7 @@ impl Reads for Recorder {
                 "asked for the policies of {target}, which are not of a lower layer"
             )));
         }
-        self.need_synced(GroupKind::new(CHITON_GROUP, "Policy"))?;
+        self.need_synced(&POLICY)?;
         let target = self.key(target);
         let found = self.view.policies(&target, section);
         self.note(Read::Policies {

@@ -1,6 +1,7 @@
 //! The contract's types as Rust, and the way between them and the host's own.
 
 use super::{Description, Outcome, Role};
+use crate::store::Key;
 use chiton_ir::gateway::{LabelOperator, LabelRequirement, LabelSelector};
 use chiton_ir::{Condition, ConditionStatus, GroupKind, ObjectRef, ParentRef, Scope};
 
@@ -36,13 +37,13 @@ impl From<types::ObjectRef> for ObjectRef {
     }
 }
 
-impl From<&ObjectRef> for types::ObjectRef {
-    fn from(object: &ObjectRef) -> Self {
+impl From<&Key> for types::ObjectRef {
+    fn from(object: &Key) -> Self {
         Self {
-            group: object.group.clone(),
-            kind: object.kind.clone(),
-            namespace: object.namespace.clone(),
-            name: object.name.clone(),
+            group: object.group.to_string(),
+            kind: object.kind.to_string(),
+            namespace: object.namespace.to_string(),
+            name: object.name.to_string(),
         }
     }
 }

@@ -172,7 +172,7 @@ impl objects::Host for Call {
             let body = readable(&object);
             self.count_read(body.len() + object.key.namespace.len() + object.key.name.len())?;
             given.push(objects::Object {
-                ref_: (&*object.key).into(),
+                ref_: (&object.key).into(),
                 body,
             });
         }

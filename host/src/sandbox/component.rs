@@ -110,7 +110,7 @@ impl Reconciler for Component {
         reads: SharedReads,
     ) -> Result<Outcome, Failure> {
         let call = Call::new(self.identity.clone(), Some(object.key.clone()), Some(reads));
-        let reference = types::ObjectRef::from(&*object.key);
+        let reference = types::ObjectRef::from(&object.key);
         let (body, settings) = (object.body.to_vec(), settings.to_vec());
         let answered = run(
             &self.engine,

@@ -9,7 +9,6 @@ use super::{Engine, Failure, Reads, Role};
 use crate::store::{Key, Object};
 use chiton_ir::gateway::LabelSelector;
 use chiton_ir::{GroupKind, ObjectRef};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock, Mutex};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
@@ -276,7 +275,7 @@ pub(crate) fn object(group: &str, kind: &str, name: &str, body: &str) -> Arc<Obj
     Arc::new(Object {
         key: Key::new(group, kind, "default", name),
         api_version: "v1".into(),
-        labels: BTreeMap::new(),
+        labels: crate::store::Labels::default(),
         generation: 0,
         created: None,
         body: Arc::from(body.as_bytes()),
@@ -313,7 +312,7 @@ impl Reads for World {
         Ok(self
             .objects
             .iter()
-            .find(|found| *found.key == *object)
+            .find(|found| *object == found.key)
             .cloned())
     }
 
@@ -327,7 +326,9 @@ impl Reads for World {
         Ok(self
             .objects
             .iter()
-            .filter(|found| found.key.group_kind() == *kind && selector.matches(&found.labels))
+            .filter(|found| {
+                found.key.group_kind() == *kind && found.labels.match_selector(selector)
+            })
             .cloned()
             .collect())
     }

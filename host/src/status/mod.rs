@@ -155,10 +155,10 @@ fn one(
         .get(key)
         .and_then(|object| object.origin.as_ref());
     ObjectStatus {
-        group: key.group.clone(),
-        kind: key.kind.clone(),
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
+        group: key.group.to_string(),
+        kind: key.kind.to_string(),
+        namespace: key.namespace.to_string(),
+        name: key.name.to_string(),
         origin: origin.map(|origin| format!("{}:{}", origin.path.display(), origin.line)),
         module: reconciled
             .map(|reconciled| reconciled.module.clone())

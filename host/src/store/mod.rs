@@ -5,18 +5,29 @@
 //! commit. What changed is told to one [`ChangeFeed`].
 
 mod feed;
+pub(crate) mod identity;
+mod mailbox;
 mod object;
+mod primitives;
+mod published;
+mod selection;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod text;
 
-pub use feed::ChangeFeed;
-pub use object::{Key, Object, Origin};
+pub use feed::{ChangeFeed, Changes};
+pub use identity::{Identity, Key, Named, Parts};
+pub use mailbox::Mailbox;
+pub use object::{Labels, Object, Origin};
+pub use selection::Handle;
 pub use snapshot::{Diff, Difference, Snapshot, Told};
+pub use text::Text;
 
-use arc_swap::ArcSwap;
 use chiton_ir::GroupKind;
+use published::Published;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::watch;
 
 /// One change of a commit.
@@ -33,7 +44,7 @@ pub enum Change {
 /// The store. Cheap to share in an [`Arc`].
 #[derive(Debug, Default)]
 pub struct Store {
-    current: ArcSwap<Snapshot>,
+    current: Published<Snapshot>,
     feed: ChangeFeed,
     commits: watch::Sender<u64>,
 }
@@ -48,22 +59,22 @@ impl Store {
     /// The newest snapshot.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.current.load_full()
+        self.current.load()
     }
 
     /// Commits all changes at once. A `Put` whose content is what is there already, and a `Delete`
     /// of what is not there, change nothing and are not told to the feed.
     pub fn commit(&self, changes: &[Change]) {
-        let mut told = Vec::new();
-        self.current.rcu(|snapshot| {
-            let mut next = Snapshot::clone(snapshot);
-            told = next.apply(changes);
-            next
+        let at = Instant::now();
+        let told = self.current.update(|snapshot| {
+            let mut next = snapshot.clone();
+            let told = next.apply(changes);
+            (next, told)
         });
         if told.is_empty() {
             return;
         }
-        self.feed.push(told);
+        self.feed.push(told, at);
         self.commits.send_modify(|commits| *commits += 1);
     }
 

@@ -88,7 +88,7 @@ impl Apis {
             let Some(api) = self.apis.get(key).and_then(|api| api.document.as_ref()) else {
                 continue;
             };
-            let is = |named: &Option<ObjectRef>| named.as_ref() == Some(&**route);
+            let is = |named: &Option<ObjectRef>| named.as_ref().is_some_and(|it| *it == *route);
             for (sandbox, named) in [(false, is(&api.production)), (true, is(&api.sandbox))] {
                 if named {
                     mounts.extend(api.prefixes.iter().map(|prefix| Mount {

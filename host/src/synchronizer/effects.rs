@@ -129,7 +129,7 @@ mod tests {
         let winners = settle(levels, &mut outcome);
         let name = winners[RESPOND].policy.name.clone();
         assert!(outcome.losses.iter().all(|loss| loss.winner.name == name));
-        (name, outcome.losses.len())
+        (name.to_string(), outcome.losses.len())
     }
 
     #[test]

@@ -243,7 +243,7 @@ impl Synchronizer {
             .into_iter()
             .take(MAX_ANCESTORS)
             .map(|gateway| ParentRef {
-                object: (*gateway).clone(),
+                object: gateway.to_ref(),
                 section: None,
                 port: None,
             })

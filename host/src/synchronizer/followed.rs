@@ -1,6 +1,6 @@
 //! Who depends on which object that the host follows, in both directions.
 
-use crate::store::Key;
+use crate::store::{Key, Text};
 use chiton_ir::GroupKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,9 +20,9 @@ pub struct GrantId {
     /// Kind of the objects that refer.
     pub from: GroupKind,
     /// Their namespace.
-    pub from_namespace: String,
+    pub from_namespace: Text,
     /// Namespace of what is referred to.
-    pub to_namespace: String,
+    pub to_namespace: Text,
 }
 
 /// What has to be assembled again when something that it followed changes.

@@ -2,7 +2,7 @@
 
 use super::decode;
 use super::followed::{Followed, GrantId};
-use crate::store::{Key, Object};
+use crate::store::{Key, Object, Text};
 use chiton_ir::{GroupKind, ObjectRef};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ struct To {
 #[derive(Debug, Default)]
 pub struct Grants {
     grants: BTreeMap<Key, GrantSpec>,
-    by_namespace: BTreeMap<String, BTreeSet<Key>>,
+    by_namespace: BTreeMap<Text, BTreeSet<Key>>,
 }
 
 impl Grants {
@@ -76,11 +76,11 @@ impl Grants {
         let id = GrantId {
             from: from.group_kind(),
             from_namespace: from.namespace.clone(),
-            to_namespace: to.namespace.clone(),
+            to_namespace: to.namespace.as_str().into(),
         };
         let permitted = self
             .by_namespace
-            .get(&to.namespace)
+            .get(to.namespace.as_str())
             .into_iter()
             .flatten()
             .filter_map(|grant| self.grants.get(grant))
@@ -107,7 +107,7 @@ impl GrantSpec {
 fn ids<'a>(key: &'a Key, spec: &'a GrantSpec) -> impl Iterator<Item = GrantId> + 'a {
     spec.from.iter().map(|from| GrantId {
         from: GroupKind::new(from.group.clone(), from.kind.clone()),
-        from_namespace: from.namespace.clone(),
+        from_namespace: from.namespace.as_str().into(),
         to_namespace: key.namespace.clone(),
     })
 }

@@ -50,7 +50,7 @@ fn config_map(name: &str, manifest: &str, key: &str, bytes: &[u8]) -> Arc<Object
     Arc::new(Object {
         key: Key::new("", "ConfigMap", "default", name),
         api_version: "v1".into(),
-        labels: [("chiton.dev/module".to_owned(), "x".to_owned())].into(),
+        labels: [("chiton.dev/module", "x")].into_iter().collect(),
         generation: 0,
         created: None,
         body: serde_json::to_vec(&body).unwrap().into(),

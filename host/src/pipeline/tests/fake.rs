@@ -157,7 +157,7 @@ impl Fake {
         let refs = |names: &[String]| -> Vec<Value> {
             names
                 .iter()
-                .map(|name| serde_json::to_value(&*key(name)).unwrap())
+                .map(|name| serde_json::to_value(key(name).to_ref()).unwrap())
                 .collect()
         };
         match self.description.role {
@@ -195,7 +195,7 @@ impl Fake {
                             Some((name, section)) => (name, Some(section)),
                             None => (name.as_str(), None),
                         };
-                        let object = serde_json::to_value(&*key(name)).unwrap();
+                        let object = serde_json::to_value(key(name).to_ref()).unwrap();
                         json!({"object": object, "section": section})
                     })
                     .collect();
@@ -213,11 +213,11 @@ fn take(step: &Step, reads: &mut dyn Reads, seen: &mut Vec<String>) -> Result<()
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match step {
         Step::Get(name) => {
-            let found = reads.get(&key(name))?;
+            let found = reads.get(&key(name).to_ref())?;
             seen.push(found.map_or("none".into(), |object| text(&object.body)));
         }
         Step::Follow(name) => {
-            let Some(object) = reads.get(&key(name))? else {
+            let Some(object) = reads.get(&key(name).to_ref())? else {
                 seen.push("none".into());
                 return Ok(());
             };
@@ -239,7 +239,7 @@ fn take(step: &Step, reads: &mut dyn Reads, seen: &mut Vec<String>) -> Result<()
             }
         }
         Step::Output(name) => {
-            let object = key(name);
+            let object = key(name).to_ref();
             let document = match object.kind.as_str() {
                 "Gateway" => documents::GATEWAY,
                 "HTTPRoute" => documents::ROUTE,
@@ -250,7 +250,7 @@ fn take(step: &Step, reads: &mut dyn Reads, seen: &mut Vec<String>) -> Result<()
             seen.push(found.map_or("none".into(), |body| text(&body)));
         }
         Step::Policies(name, section) => {
-            for policy in reads.policies(&key(name), section.as_deref())? {
+            for policy in reads.policies(&key(name).to_ref(), section.as_deref())? {
                 seen.push(text(&policy));
             }
         }

@@ -55,7 +55,7 @@ fn object(name: &str, labels: &[(&str, &str)], spec: &Value) -> Object {
     Object {
         key,
         api_version: "v1".into(),
-        labels,
+        labels: labels.into_iter().collect(),
         generation: 0,
         created: None,
         body: body.to_string().into_bytes().into(),

@@ -10,6 +10,7 @@ use chiton_ir::route::{
 };
 use chiton_ir::{ObjectRef, ParentRef};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 pub fn named(api_version: &str, kind: &str, name: &str) -> Value {
     json!({
@@ -38,8 +39,11 @@ pub fn object(body: &Value) -> Object {
             text("/metadata/namespace"),
             text("/metadata/name"),
         ),
-        api_version: api_version.to_owned(),
-        labels: serde_json::from_value(labels).expect("labels"),
+        api_version: api_version.into(),
+        labels: serde_json::from_value::<BTreeMap<String, String>>(labels)
+            .expect("labels")
+            .into_iter()
+            .collect(),
         generation: 0,
         created: body
             .pointer("/metadata/creationTimestamp")

@@ -100,7 +100,7 @@ impl Claims {
     }
 
     fn implicit(&self, key: &Key) -> Option<Arc<Object>> {
-        (self.used.contains_key(&key.name) && names::label_fault(&key.name).is_none())
+        (self.used.contains_key(key.name.as_str()) && names::label_fault(&key.name).is_none())
             .then(|| implicit_namespace(&key.name))
     }
 

@@ -32,10 +32,11 @@ pub struct Contents {
 /// Reads all documents of a file.
 pub fn contents(path: &Path, documents: Vec<Document>) -> Contents {
     let mut contents = Contents::default();
+    let shared: Arc<Path> = path.into();
     for document in documents {
         let line = document.line;
         for value in flatten(document.value) {
-            match object(path, line, value) {
+            match object(&shared, line, value) {
                 Ok(object) => {
                     if let Some(reason) = &object.problem {
                         let problem = Problem::new(path, reason, "").at(line).of(&object.key);
@@ -62,8 +63,8 @@ pub fn implicit_namespace(name: &str) -> Arc<Object> {
     });
     Arc::new(Object {
         key: ObjectRef::new("", "Namespace", "", name).into(),
-        api_version: "v1".to_owned(),
-        labels: BTreeMap::from([(NAMESPACE_LABEL.to_owned(), name.to_owned())]),
+        api_version: "v1".into(),
+        labels: [(NAMESPACE_LABEL, name)].into_iter().collect(),
         generation: 0,
         created: None,
         body: canonical(body).into(),
@@ -122,7 +123,7 @@ fn flatten(value: Value) -> Vec<Value> {
         .collect()
 }
 
-fn object(path: &Path, line: usize, value: Value) -> Result<Object, Nameless> {
+fn object(path: &Arc<Path>, line: usize, value: Value) -> Result<Object, Nameless> {
     let Value::Object(mut map) = value else {
         return Err(nameless(
             "is not a Kubernetes object",
@@ -154,8 +155,8 @@ fn object(path: &Path, line: usize, value: Value) -> Result<Object, Nameless> {
     let problem = problem.or_else(|| too_large(&key, body.len()));
     Ok(Object {
         key: key.into(),
-        api_version,
-        labels,
+        api_version: api_version.into(),
+        labels: labels.into_iter().collect(),
         generation: 0,
         created: None,
         body: if problem.is_some() {
@@ -165,7 +166,7 @@ fn object(path: &Path, line: usize, value: Value) -> Result<Object, Nameless> {
         },
         problem,
         origin: Some(Origin {
-            path: path.to_owned(),
+            path: path.clone(),
             line,
         }),
     })

@@ -1,5 +1,6 @@
 //! What is wrong with a file or an object in it.
 
+use crate::store::Key;
 use chiton_ir::ObjectRef;
 use serde::Serialize;
 use std::fmt;
@@ -40,8 +41,8 @@ impl Problem {
         self
     }
 
-    pub(super) fn of(mut self, object: &ObjectRef) -> Self {
-        self.object = Some(object.clone());
+    pub(super) fn of(mut self, object: &Key) -> Self {
+        self.object = Some(object.to_ref());
         self
     }
 }

@@ -41,7 +41,7 @@ metadata:
     let object = one(text);
     assert_eq!(object.key.to_string(), "HTTPRoute default/r");
     assert_eq!(object.key.group, "gateway.networking.k8s.io");
-    assert_eq!(object.labels["b"], "1");
+    assert_eq!(object.labels.get("b").unwrap().as_str(), "1");
     assert_eq!(object.origin.as_ref().unwrap().line, 2);
 }
 
@@ -115,7 +115,7 @@ fn secrets_get_their_string_data() {
 #[test]
 fn namespaces_get_their_label() {
     let object = one("{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: null}}");
-    assert_eq!(object.labels[NAMESPACE_LABEL], "a");
+    assert_eq!(object.labels.get(NAMESPACE_LABEL).unwrap().as_str(), "a");
     assert_eq!(object.body, implicit_namespace("a").body);
     assert_eq!(object.labels, implicit_namespace("a").labels);
 }
@@ -130,7 +130,7 @@ fn names_that_are_none_are_problems_of_the_object() {
         let object = &all.objects[0];
         assert!(object.problem.is_some(), "{name}");
         assert_eq!(all.problems.len(), 1);
-        assert_eq!(all.problems[0].object.as_ref(), Some(&*object.key));
+        assert_eq!(all.problems[0].object.as_ref(), Some(&object.key.to_ref()));
         assert!(!all.problems[0].to_string().contains('\0'));
     }
     let object = one("{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: A.b}}");

@@ -273,7 +273,7 @@ fn a_namespace_that_is_used_is_there_and_a_given_one_is_the_one() {
             .tree
             .objects()
             .filter(|object| object.key.kind == "Namespace")
-            .map(|object| (object.key.name.clone(), object.labels.len()))
+            .map(|object| (object.key.name.to_string(), object.labels.iter().count()))
             .collect()
     };
     let mut steps = Steps::new(&[("a.yaml", &service("a", 1))]);
