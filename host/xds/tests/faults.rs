@@ -15,9 +15,9 @@ use chiton_xds::{Change, Options, Programmed, Resource, ResourceName};
 use faulty::Way;
 use proxy::{
     DELTA, Envoy, Manner, answers, backend, cluster, does, endpoints, free_port, get, leads_to,
-    listener, route_config, until_get,
+    listener, port_of, route_config, until_get,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -61,18 +61,17 @@ impl World {
     /// Envoy has exactly what is published, and has acknowledged it.
     async fn settle(&self) {
         let published = self.server.resources(GROUP);
-        let of = |kind| move |resource: &&Resource| resource.name.kind == kind;
-        let hosts: BTreeMap<String, String> = published
-            .iter()
-            .filter(of(VirtualHost))
+        let of = |kind| {
+            let resources = published.iter();
+            resources.filter(move |resource| resource.name.kind == kind)
+        };
+        let hosts: BTreeMap<String, String> = of(VirtualHost)
             .map(|resource| (resource.name.name.clone(), does(resource)))
             .collect();
-        let clusters: BTreeSet<String> = published
-            .iter()
-            .filter(of(Cluster))
-            .map(|resource| resource.name.name.clone())
+        let clusters: BTreeMap<String, u64> = of(Endpoints)
+            .map(|resource| (resource.name.name.clone(), port_of(resource)))
             .collect();
-        let mut has = (BTreeMap::new(), BTreeSet::new());
+        let mut has = (BTreeMap::new(), BTreeMap::new());
         let wait = async {
             loop {
                 has = (

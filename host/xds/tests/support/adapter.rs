@@ -27,6 +27,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
@@ -34,6 +35,10 @@ use tonic::codegen::{Service, http};
 use tonic::server::{NamedService, UnaryService};
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
+
+/// The harness unsubscribes on one connection and then changes the resource on another without
+/// waiting: this is for the first to come first.
+const HEAD_START: Duration = Duration::from_millis(500);
 
 /// By type URL: how the harness calls the version that is there now.
 type Labels = Arc<Mutex<HashMap<String, String>>>;
@@ -201,7 +206,11 @@ impl Service<http::Request<Body>> for Adapter {
         let this = self.clone();
         Box::pin(async move {
             let path = request.uri().path().to_owned();
-            let response = match path.rsplit('/').next().unwrap_or_default() {
+            let method = path.rsplit('/').next().unwrap_or_default();
+            if method == "UpdateResource" {
+                tokio::time::sleep(HEAD_START).await;
+            }
+            let response = match method {
                 "SetState" => unary(request, move |message| this.set_state(message)).await,
                 "ClearState" => unary(request, move |message| Ok(this.clear(&message))).await,
                 "UpdateResource" | "AddResource" => {

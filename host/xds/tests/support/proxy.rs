@@ -26,7 +26,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::google::protobuf::{Any, Duration, UInt32Value};
 use prost::{Message, Name};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -130,8 +130,7 @@ impl Envoy {
     /// The virtual hosts that it has, of all route configurations, and what they do.
     pub async fn virtual_hosts(&self) -> BTreeMap<String, String> {
         let dump = self.config_dump().await;
-        let hosts = dump["configs"].as_array().into_iter().flatten();
-        hosts
+        each(&dump["configs"])
             .flat_map(|config| each(&config["dynamic_route_configs"]))
             .flat_map(|config| each(&config["route_config"]["virtual_hosts"]))
             .map(|host| {
@@ -143,18 +142,30 @@ impl Envoy {
             .collect()
     }
 
-    /// The clusters that it has, but for the one of the bootstrap.
-    pub async fn clusters(&self) -> BTreeSet<String> {
+    /// The clusters that it has, but for the one of the bootstrap, and the port of their endpoint.
+    pub async fn clusters(&self) -> BTreeMap<String, u64> {
         let dump = self.config_dump().await;
-        let configs = dump["configs"].as_array().into_iter().flatten();
-        configs
+        let endpoints: BTreeMap<String, u64> = each(&dump["configs"])
+            .flat_map(|config| each(&config["dynamic_endpoint_configs"]))
+            .map(|config| &config["endpoint_config"])
+            .map(|config| {
+                let endpoint = &config["endpoints"][0]["lb_endpoints"][0]["endpoint"];
+                let port = &endpoint["address"]["socket_address"]["port_value"];
+                (text(&config["cluster_name"]), port.as_u64().unwrap_or(0))
+            })
+            .collect();
+        each(&dump["configs"])
             .flat_map(|config| each(&config["dynamic_active_clusters"]))
             .map(|cluster| text(&cluster["cluster"]["name"]))
+            .map(|name| {
+                let port = endpoints.get(&name).copied().unwrap_or(0);
+                (name, port)
+            })
             .collect()
     }
 
     async fn config_dump(&self) -> Value {
-        let dump = get(&self.admin, "localhost", "/config_dump").await;
+        let dump = get(&self.admin, "localhost", "/config_dump?include_eds").await;
         let body = dump.map(|(_, body)| body).unwrap_or_default();
         serde_json::from_str(&body).unwrap_or_default()
     }
@@ -181,6 +192,26 @@ fn each(array: &Value) -> impl Iterator<Item = &Value> {
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The port of endpoints that were published.
+pub fn port_of(endpoints: &Resource) -> u64 {
+    let assignment = ClusterLoadAssignment::decode(endpoints.body.clone()).expect("endpoints");
+    let endpoint = &assignment.endpoints[0].lb_endpoints[0].host_identifier;
+    let Some(lb_endpoint::HostIdentifier::Endpoint(endpoint)) = endpoint else {
+        panic!("no endpoint in {assignment:?}");
+    };
+    let address = endpoint
+        .address
+        .as_ref()
+        .and_then(|address| address.address.as_ref());
+    match address {
+        Some(address::Address::SocketAddress(SocketAddress {
+            port_specifier: Some(socket_address::PortSpecifier::PortValue(port)),
+            ..
+        })) => (*port).into(),
+        _ => panic!("no port in {assignment:?}"),
+    }
 }
 
 /// What a virtual host that was published does, as [`Envoy::virtual_hosts`] tells it.
