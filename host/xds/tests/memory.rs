@@ -1,4 +1,4 @@
-//! Many clients at once.
+//! What many clients at once cost the server; they are in another process.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "support/program.rs"]
