@@ -34,7 +34,7 @@ impl Registry {
         let Some(slot) = slots.named.get_mut(&offer.name) else {
             return true;
         };
-        let is = |fingerprint: &String| *fingerprint == offer.fingerprint;
+        let is = |fingerprint: &String| *fingerprint == offer.fingerprint && !slot.orphaned;
         if slot.live.as_ref().is_some_and(|live| is(&live.fingerprint)) {
             slot.offered = None;
             return true;
@@ -132,7 +132,7 @@ impl Registry {
 
     /// Tries a candidate beside what is live, and puts it in charge unless it does worse.
     fn judge(&self, offer: &Offer, candidate: Candidate, world: &World) -> Result<(), String> {
-        let before = self.slots().live(&offer.name).cloned();
+        let before = self.slots().predecessor(&offer.name).cloned();
         if before.is_some() {
             if world.epoch == 0 {
                 return Ok(());

@@ -2,10 +2,10 @@
 
 use super::Modules;
 use super::builtin::{self, BuiltinError, Builtins};
-use super::info::{self, ModuleInfo, ModuleState};
+use super::info::{self, ModuleInfo};
 use super::offer::{self, Offer};
 use super::saved::Saved;
-use super::slots::{Offered, Slot, Slots};
+use super::slots::{Slot, Slots};
 use crate::pipeline::World;
 use crate::sandbox::{Engine, EngineError};
 use crate::store::{Key, Object, Snapshot, Store};
@@ -197,9 +197,10 @@ impl Registry {
             return false;
         }
         let offers = self.take_in(&config_maps);
-        for offer in offers.values() {
-            self.consider(offer, &world.load_full());
+        for (name, contenders) in &offers {
+            self.contend(name, contenders, &world.load_full());
         }
+        self.slots().let_go();
         self.publish();
         let waits = self.slots().named.values().any(|slot| {
             slot.offered
@@ -211,39 +212,70 @@ impl Registry {
     }
 
     /// Makes known what is offered, so that policies of a type that is being loaded are not taken
-    /// for policies of an unknown type, and lets go of what is offered no more.
-    fn take_in(&self, config_maps: &[Arc<Object>]) -> BTreeMap<String, Offer> {
-        let mut offers: BTreeMap<String, Offer> = BTreeMap::new();
-        let mut doubles = Vec::new();
+    /// for policies of an unknown type, and lets go of what is offered no more. Offers of one name
+    /// are in order of age.
+    fn take_in(&self, config_maps: &[Arc<Object>]) -> BTreeMap<String, Vec<Offer>> {
+        let mut offers: BTreeMap<String, Vec<Offer>> = BTreeMap::new();
         for object in config_maps {
             let offer = Offer::read(object, |source| self.name_from(source));
-            match offers.get(&offer.name) {
-                Some(first) => doubles.push(double(&offer, first)),
-                None => {
-                    offers.insert(offer.name.clone(), offer);
-                }
-            }
+            offers.entry(offer.name.clone()).or_default().push(offer);
         }
-        let names = offers.keys().cloned().collect();
+        let is_offered = |name: &str, source: &Key| {
+            let mut all = offers.get(name).into_iter().flatten();
+            all.any(|offer| offer.source == *source)
+        };
         if let Some(saved) = &self.saved
-            && let Err(error) = saved.retain(&names)
+            && let Err(error) = saved.retain(|name, source| is_offered(name, &source.into()))
         {
             tracing::warn!(%error, "saved modules that are gone could not be removed");
         }
         let mut slots = self.slots();
-        slots.retain(&names);
-        slots.doubles = doubles;
-        for (name, offer) in &offers {
-            let slot = slots.named.entry(name.clone()).or_insert_with(|| Slot {
-                source: offer.source.clone(),
-                live: None,
-                offered: Some(Offered::new(offer)),
-            });
-            slot.source = offer.source.clone();
+        slots.retain(|name| offers.contains_key(name), is_offered);
+        for (name, contenders) in &offers {
+            if let Some(first) = contenders.first() {
+                slots
+                    .named
+                    .entry(name.clone())
+                    .or_insert_with(|| Slot::new(first));
+            }
         }
         drop(slots);
         self.publish();
         offers
+    }
+
+    /// Decides who of those that offer a module under one name has it. It belongs to the one whose
+    /// version is live, or was before a restart. Where nothing is live it goes to the first whose
+    /// offer can be used.
+    fn contend(&self, name: &str, offers: &[Offer], world: &World) {
+        let mut order: Vec<&Offer> = offers.iter().collect();
+        if let Some(owner) = self.owner(name) {
+            order.sort_by_key(|offer| offer.source != owner);
+        }
+        let mut winner = None;
+        for offer in &order {
+            self.slots().turn(offer);
+            self.consider(offer, world);
+            if self.slots().has_taken(offer) {
+                winner = Some(offer.source.clone());
+                break;
+            }
+        }
+        if winner.is_none()
+            && let Some(first) = order.first()
+        {
+            self.slots().turn(first);
+        }
+        self.slots().note_doubles(name, offers, winner.as_ref());
+    }
+
+    /// The `ConfigMap` to which a name belongs.
+    fn owner(&self, name: &str) -> Option<Key> {
+        let slots = self.slots();
+        match slots.named.get(name).filter(|slot| slot.live.is_some()) {
+            Some(slot) => (!slot.orphaned).then(|| slot.source.clone()),
+            None => self.saved.as_ref()?.source(name),
+        }
     }
 
     /// The name of the module that came from a `ConfigMap`, now or before a restart.
@@ -280,18 +312,6 @@ fn cache_dir() -> Option<PathBuf> {
         .or_else(|| named("HOME").map(|home| home.join(".cache")))
         .filter(|dir| dir.is_absolute())
         .map(|dir| dir.join("chiton/compiled"))
-}
-
-fn double(offer: &Offer, first: &Offer) -> ModuleInfo {
-    ModuleInfo::offered(
-        &offer.name,
-        &offer.source.to_string(),
-        ModuleState::Refused,
-        &format!(
-            "{} has a module of this name already: rename one, or remove one",
-            first.source
-        ),
-    )
 }
 
 fn same(last: &[Arc<Object>], now: &[Arc<Object>]) -> bool {

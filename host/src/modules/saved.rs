@@ -62,7 +62,7 @@ impl Saved {
     pub(super) fn entry(&self, name: &str, source: &Key) -> Option<Entry> {
         self.lock()
             .get(name)
-            .filter(|entry| entry.source == **source)
+            .filter(|entry| entry.source == *source)
             .cloned()
     }
 
@@ -96,11 +96,16 @@ impl Saved {
         self.write_index(&index)
     }
 
-    /// Forgets all but these names.
-    pub(super) fn retain(&self, names: &BTreeSet<String>) -> io::Result<()> {
+    /// The `ConfigMap` of what was live under this name.
+    pub(super) fn source(&self, name: &str) -> Option<Key> {
+        self.lock().get(name).map(|entry| Key::from(&entry.source))
+    }
+
+    /// Forgets what is not to be kept, by name and `ConfigMap`.
+    pub(super) fn retain(&self, keep: impl Fn(&str, &ObjectRef) -> bool) -> io::Result<()> {
         let mut index = self.lock();
         let before = index.len();
-        index.retain(|name, _| names.contains(name));
+        index.retain(|name, entry| keep(name, &entry.source));
         if index.len() == before {
             return Ok(());
         }

@@ -17,6 +17,8 @@ const SHOWN_RETIRED: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Live {
     pub module: Arc<LiveModule>,
+    /// The `ConfigMap`.
+    pub source: Key,
     pub fingerprint: String,
     pub since: String,
 }
@@ -54,9 +56,37 @@ impl Offered {
 /// One name.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
+    /// The `ConfigMap` whose version is live or offered.
     pub source: Key,
     pub live: Option<Live>,
+    /// Whether what is live is offered by nobody any more. It goes on until those that offer the
+    /// name have been considered.
+    pub orphaned: bool,
     pub offered: Option<Offered>,
+    /// Offers of others that were refused when it was their turn.
+    refused: BTreeMap<Key, Offered>,
+}
+
+impl Slot {
+    pub(super) fn new(first: &Offer) -> Self {
+        Self {
+            source: first.source.clone(),
+            live: None,
+            orphaned: false,
+            offered: Some(Offered::new(first)),
+            refused: BTreeMap::new(),
+        }
+    }
+
+    /// What holds for policies of the name while nothing is live: closed, if anybody asks for that.
+    fn failure_policy(&self, offered: &Offered) -> FailurePolicy {
+        let mut refused = self.refused.values();
+        if refused.any(|it| it.failure_policy == FailurePolicy::FailClosed) {
+            FailurePolicy::FailClosed
+        } else {
+            offered.failure_policy
+        }
+    }
 }
 
 /// All names.
@@ -81,6 +111,16 @@ impl Slots {
         }
     }
 
+    /// What a candidate is tried beside: what owns the name's objects now, unless its `ConfigMap`
+    /// is gone.
+    pub(super) fn predecessor(&self, name: &str) -> Option<&Arc<LiveModule>> {
+        if self.named.get(name).is_some_and(|slot| slot.orphaned) {
+            self.builtins.get(name).map(|builtin| &builtin.module)
+        } else {
+            self.live(name)
+        }
+    }
+
     /// The other live module that handles a kind, if there is one.
     pub(super) fn rival(&self, name: &str, kinds: &[GroupKind]) -> Option<(String, GroupKind)> {
         let rivals = self.names().into_iter().filter(|other| other != name);
@@ -100,38 +140,126 @@ impl Slots {
             return;
         };
         slot.offered = None;
+        slot.orphaned = false;
         let reason = format!("replaced by version {}", module.version);
         let before = slot.live.replace(Live {
             module,
+            source: slot.source.clone(),
             fingerprint,
             since: info::now(),
         });
-        let source = slot.source.to_string();
         if let Some(before) = before {
-            self.retire(&before, &source, &reason);
+            self.retire(&before, &reason);
         }
     }
 
-    /// Lets go of all names but these.
-    pub(super) fn retain(&mut self, names: &BTreeSet<String>) {
+    /// Notes which live versions are offered by nobody any more, and lets go of names that nobody
+    /// offers.
+    pub(super) fn retain(
+        &mut self,
+        is_named: impl Fn(&str) -> bool,
+        is_offered: impl Fn(&str, &Key) -> bool,
+    ) {
+        for (name, slot) in &mut self.named {
+            slot.orphaned = slot.live.is_some() && !is_offered(name, &slot.source);
+            slot.refused.retain(|source, _| is_offered(name, source));
+        }
         let gone: Vec<String> = self
             .named
             .keys()
-            .filter(|name| !names.contains(*name))
+            .filter(|name| !is_named(name))
             .cloned()
             .collect();
         for name in gone {
-            if let Some(slot) = self.named.remove(&name)
-                && let Some(live) = slot.live
-            {
-                tracing::info!(module = name, source = %slot.source, "module retired: its ConfigMap is gone");
-                self.retire(&live, &slot.source.to_string(), "its ConfigMap is gone");
+            if let Some(slot) = self.named.remove(&name) {
+                self.orphan(&name, slot.live, &slot.source);
             }
+        }
+        self.doubles.clear();
+    }
+
+    /// Retires what is live and offered by nobody, once others have had their turn.
+    pub(super) fn let_go(&mut self) {
+        let orphans: Vec<_> = self
+            .named
+            .iter_mut()
+            .filter(|(_, slot)| slot.orphaned)
+            .map(|(name, slot)| {
+                slot.orphaned = false;
+                (name.clone(), slot.live.take(), slot.source.clone())
+            })
+            .collect();
+        for (name, live, source) in orphans {
+            self.orphan(&name, live, &source);
         }
     }
 
-    fn retire(&mut self, live: &Live, source: &str, reason: &str) {
-        let mut shown = describe(&live.module, source, &live.since);
+    fn orphan(&mut self, name: &str, live: Option<Live>, source: &Key) {
+        if let Some(live) = live {
+            tracing::info!(module = name, source = %live.source, "module retired: its ConfigMap is gone");
+            self.retire(&live, "its ConfigMap is gone");
+        } else {
+            tracing::debug!(module = name, %source, "an offer is gone");
+        }
+    }
+
+    /// Gives an offer its turn: what is known of the one before is put aside.
+    pub(super) fn turn(&mut self, offer: &Offer) {
+        let Some(slot) = self.named.get_mut(&offer.name) else {
+            return;
+        };
+        if slot.source != offer.source {
+            let aside = slot.offered.take();
+            if let Some(aside) = aside.filter(|it| it.state == ModuleState::Refused) {
+                slot.refused.insert(slot.source.clone(), aside);
+            }
+            slot.source = offer.source.clone();
+            slot.offered = slot.refused.remove(&offer.source);
+        }
+        if slot.live.is_none() || slot.orphaned {
+            slot.offered.get_or_insert_with(|| Offered::new(offer));
+        }
+    }
+
+    /// Whether an offer's `ConfigMap` has its name now: it is live, or waits for its trial.
+    pub(super) fn has_taken(&self, offer: &Offer) -> bool {
+        self.named.get(&offer.name).is_some_and(|slot| {
+            let waits = slot
+                .offered
+                .as_ref()
+                .is_some_and(|it| it.candidate.is_some());
+            slot.source == offer.source && (waits || slot.live.is_some() && !slot.orphaned)
+        })
+    }
+
+    /// Says of those that offer a name and do not have it why.
+    pub(super) fn note_doubles(&mut self, name: &str, offers: &[Offer], winner: Option<&Key>) {
+        let Some(slot) = self.named.get(name) else {
+            return;
+        };
+        for offer in offers.iter().filter(|offer| offer.source != slot.source) {
+            let source = offer.source.to_string();
+            let refused = slot.refused.get(&offer.source);
+            let refused = refused.filter(|it| it.fingerprint == offer.fingerprint);
+            let shown = match (refused, winner) {
+                (Some(refused), _) => refused.describe(name, &source),
+                (None, Some(winner)) => ModuleInfo::offered(
+                    name,
+                    &source,
+                    ModuleState::Refused,
+                    &format!(
+                        "the module {name} is that of {winner}, which is live: rename one, or \
+                         remove one"
+                    ),
+                ),
+                (None, None) => continue,
+            };
+            self.doubles.push(shown);
+        }
+    }
+
+    fn retire(&mut self, live: &Live, reason: &str) {
+        let mut shown = describe(&live.module, &live.source.to_string(), &live.since);
         shown.state = ModuleState::Retired;
         reason.clone_into(&mut shown.reason);
         self.retired.push_front(shown);
@@ -154,7 +282,7 @@ impl Slots {
                 } else {
                     format!("the module `{name}` is being loaded")
                 };
-                modules.add_refused(name, offered.failure_policy, &reason);
+                modules.add_refused(name, slot.failure_policy(offered), &reason);
             }
         }
         modules
@@ -171,7 +299,7 @@ impl Slots {
             let live = slot.live.as_ref()?;
             Some(describe(
                 &live.module,
-                &slot.source.to_string(),
+                &live.source.to_string(),
                 &live.since,
             ))
         });

@@ -5,7 +5,7 @@
 use super::channel::Events;
 use super::epoch::Engine;
 use crate::modules::Modules;
-use crate::store::Store;
+use crate::store::{Changes, Store};
 use anyhow::Context;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -49,6 +49,7 @@ impl Driver {
 
     fn epoch(&mut self) {
         let modules = self.modules.borrow_and_update().clone();
+        self.engine.arrived(&self.store.feed().take());
         let report = self.engine.run(self.store.snapshot(), modules, now());
         if let Some(committed) = report.committed {
             let world = committed.world.as_ref().clone();
@@ -66,15 +67,16 @@ impl Driver {
         };
         let feed = self.store.feed();
         let modules = &mut self.modules;
-        tokio::select! {
+        let told = tokio::select! {
             biased;
-            () = stop.cancelled() => false,
-            // What is different is found by comparing snapshots.
-            _ = feed.next() => true,
-            () = changed(modules) => true,
-            () = ended.notified(), if stragglers => true,
-            () = tokio::time::sleep(sleep) => true,
-        }
+            () = stop.cancelled() => return false,
+            changes = feed.next() => changes,
+            () = changed(modules) => Changes::new(),
+            () = ended.notified(), if stragglers => Changes::new(),
+            () = tokio::time::sleep(sleep) => Changes::new(),
+        };
+        self.engine.arrived(&told);
+        true
     }
 }
 

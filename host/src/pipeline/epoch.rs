@@ -10,6 +10,7 @@
 //! runs twice at the same time.
 
 use super::World;
+use super::backlog::Backlog;
 use super::channel::Event;
 use super::dispatch;
 use super::index::Index;
@@ -23,7 +24,7 @@ use super::run::Done;
 use super::saved::{Restored, Saved};
 use super::upward::Upward;
 use crate::modules::Modules;
-use crate::store::{Diff, Key, Snapshot};
+use crate::store::{Changes, Diff, Key, Snapshot, Told};
 use arc_swap::ArcSwap;
 use chiton_ir::GroupKind;
 use chiton_ir::gateway::LabelSelector;
@@ -31,7 +32,7 @@ use chiton_ir::identity::names::CHITON_GROUP;
 use imbl::OrdMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tracing::debug;
 
@@ -50,8 +51,13 @@ pub struct Options {
     pub threads: usize,
     /// How long an epoch waits without any run ending before those that run are stragglers.
     pub straggler: Duration,
-    /// How long an epoch waits for the runs of one layer.
+    /// How long an epoch waits for the runs of one layer, after which the rest is left to the next
+    /// epoch, oldest first. A change waits for the epoch that runs and then for its own: at most
+    /// twice three layers of `layer` and `straggler`, longer only by what is older than it and does
+    /// not fit into an epoch.
     pub layer: Duration,
+    /// How many objects one layer of an epoch runs; not the first epoch.
+    pub batch: usize,
     /// The same two for the first epoch.
     pub first: (Duration, Duration),
     /// Retries.
@@ -65,7 +71,8 @@ impl Default for Options {
         Self {
             threads: cores + 1,
             straggler: Duration::from_millis(500),
-            layer: Duration::from_secs(10),
+            layer: Duration::from_secs(1),
+            batch: 100_000,
             first: (FIRST_PATIENCE, FIRST_LAYER),
             retry: RetryPolicy::default(),
         }
@@ -113,8 +120,8 @@ pub struct Engine {
     pub(super) running: BTreeSet<Key>,
     /// Their results that no epoch has taken yet.
     pub(super) late: Vec<Done>,
-    /// Objects that the last epoch left for the next.
-    pub(super) carried: BTreeSet<Key>,
+    /// Objects that wait for a run, and since when.
+    pub(super) backlog: Backlog,
 }
 
 impl Engine {
@@ -137,7 +144,7 @@ impl Engine {
             upward: Upward::default(),
             running: BTreeSet::new(),
             late: Vec::new(),
-            carried: BTreeSet::new(),
+            backlog: Backlog::default(),
         })
     }
 
@@ -156,7 +163,7 @@ impl Engine {
     /// When, as a duration since 1970, the engine wants to run without a change.
     #[must_use]
     pub fn next_wake(&self) -> Option<Duration> {
-        if self.carried.is_empty() && self.late.is_empty() {
+        if self.backlog.carried.is_empty() && self.late.is_empty() {
             self.schedule.next()
         } else {
             Some(Duration::ZERO)
@@ -173,6 +180,22 @@ impl Engine {
     #[must_use]
     pub fn run_ended(&self) -> Arc<Notify> {
         self.pool.done()
+    }
+
+    /// Notes since when changes wait, so that it can be measured and the oldest come first. The
+    /// changes themselves are found by comparing snapshots.
+    pub fn arrived(&mut self, changes: &Changes) {
+        for (told, at) in changes {
+            if let Told::Object(key) = told {
+                self.backlog.note(key, *at);
+            }
+        }
+    }
+
+    /// Runs at most so many objects of a layer in one epoch.
+    #[cfg(test)]
+    pub(super) fn set_batch(&mut self, batch: usize) {
+        self.options.batch = batch;
     }
 
     /// Makes stragglers of runs that take longer than this.
@@ -221,7 +244,7 @@ impl Engine {
                 .then(|| self.pool.next(self.options.first.0))
             {
                 self.late.extend(done);
-            } else if self.carried.is_empty() {
+            } else if self.backlog.carried.is_empty() {
                 return epochs;
             }
         }
@@ -279,8 +302,10 @@ impl Engine {
         for (key, cause) in self.schedule.take_due(plan.now) {
             plan.mark(&key, cause);
         }
-        for key in std::mem::take(&mut self.carried) {
-            plan.mark(&key, Cause::Change);
+        let released = self.backlog.release(|module| !self.pool.is_full(module));
+        let carried = std::mem::take(&mut self.backlog.carried);
+        for (key, cause) in carried.into_iter().chain(released) {
+            plan.mark(&key, cause);
         }
     }
 
@@ -352,15 +377,26 @@ impl Engine {
         self.last_good.insert(key.clone(), result.clone());
     }
 
+    /// Measures how long those have waited that do not any more.
+    fn settle(&mut self) {
+        let now = Instant::now();
+        let (running, metrics) = (&self.running, &self.metrics);
+        self.backlog.settle(
+            |key| running.contains(key),
+            |since| metrics.waited(now.saturating_duration_since(since)),
+        );
+    }
+
     fn commit(&mut self, plan: Plan, before: &World, diff: &Diff) -> Report {
         plan.failures.tell();
-        self.carried.extend(plan.carried);
+        self.backlog.carried.extend(plan.carried);
         let report = Report {
             ran: plan.ran,
             stragglers: self.running.clone(),
             committed: None,
         };
         if before.epoch > 0 && diff.is_empty() && plan.changed.is_empty() {
+            self.settle();
             return report;
         }
         if before.epoch == 0 || !diff.synced.is_empty() {
@@ -375,6 +411,7 @@ impl Engine {
         });
         self.world.store(world.clone());
         self.metrics.committed(&world.inputs);
+        self.settle();
         debug!(
             epoch = world.epoch,
             ran = report.ran.len(),

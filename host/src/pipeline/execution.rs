@@ -1,5 +1,6 @@
 //! The part of an epoch that runs one layer and takes its results.
 
+use super::backlog::Waiting;
 use super::check;
 use super::dispatch::{self, Owner};
 use super::epoch::Engine;
@@ -33,16 +34,38 @@ impl Engine {
                 dirty.insert(key, Cause::Change);
             }
         }
+        let now = Instant::now();
+        for key in dirty.keys() {
+            self.backlog.note(key, now);
+        }
+        let most = if first {
+            usize::MAX
+        } else {
+            self.options.batch
+        };
         let mut jobs = Vec::new();
-        for (key, cause) in dirty {
+        for (key, cause) in self.backlog.oldest_first(dirty) {
             if self.running.contains(&key) {
                 continue;
             }
             if cause == Cause::Change {
                 self.schedule.end_retries(&key);
             }
-            if let Some(object) = plan.inputs.get(&key).cloned() {
-                jobs.extend(self.prepare(plan, object, layer, &view));
+            let Some(object) = plan.inputs.get(&key).cloned() else {
+                continue;
+            };
+            match self.prepare(plan, object, layer, &view) {
+                Some(job) if self.pool.is_full(&job.module.name) => {
+                    self.stand_in(plan, &key);
+                    let held = self.backlog.held.entry(job.module.name.clone());
+                    held.or_default().insert(key, cause);
+                }
+                Some(_) if jobs.len() >= most => {
+                    self.stand_in(plan, &key);
+                    plan.carried.insert(key, cause);
+                }
+                Some(job) => jobs.push((job, cause)),
+                None => {}
             }
         }
         for done in self.execute(plan, jobs, first) {
@@ -62,7 +85,6 @@ impl Engine {
         let result = match dispatch::owner(&object, &plan.modules)? {
             Owner::Module(module) => match check_settings(&object, &module) {
                 Ok(()) => {
-                    plan.ran.push(key);
                     return Some(Job {
                         object,
                         module,
@@ -70,7 +92,7 @@ impl Engine {
                         view: view.clone(),
                     });
                 }
-                Err(condition) => settle::invalid(&module.name, &object, *condition),
+                Err(condition) => settle::invalid(&module, &object, *condition),
             },
             Owner::Invalid(message) => settle::unreadable(&object, &message),
             Owner::Unknown { name } => settle::unknown(&object, &name),
@@ -97,40 +119,45 @@ impl Engine {
     }
 
     /// Runs jobs in parallel; returns those that ended in time, sorted by object.
-    fn execute(&mut self, plan: &mut Plan, jobs: Vec<Job>, first: bool) -> Vec<Done> {
-        let mut waiting: BTreeSet<Key> = jobs.iter().map(|job| job.key().clone()).collect();
+    fn execute(&mut self, plan: &mut Plan, jobs: Vec<(Job, Cause)>, first: bool) -> Vec<Done> {
+        let mut waiting: Waiting = jobs
+            .iter()
+            .map(|(job, cause)| (job.key().clone(), *cause))
+            .collect();
+        let mut started: BTreeSet<Key> = waiting.keys().cloned().collect();
         let mut ended = BTreeMap::new();
-        let started = Instant::now();
+        let since = Instant::now();
         let (patience, limit) = if first {
             self.options.first
         } else {
             (self.options.straggler, self.options.layer)
         };
-        self.pool.submit(jobs);
-        while !waiting.is_empty() && started.elapsed() < limit {
+        self.pool.submit(jobs.into_iter().map(|(job, _)| job));
+        while !waiting.is_empty() && since.elapsed() < limit {
             let Some(done) = self.pool.next(patience) else {
                 break;
             };
             let key = done.job.key().clone();
-            if waiting.remove(&key) {
+            if waiting.remove(&key).is_some() {
                 ended.insert(key, done);
             } else {
                 self.late.push(done);
             }
         }
         if !waiting.is_empty() {
-            for key in &waiting {
+            for key in waiting.keys() {
                 self.stand_in(plan, key);
             }
             for key in self.pool.withdraw() {
-                waiting.remove(&key);
-                plan.carried.insert(key);
+                started.remove(&key);
+                plan.carried.extend(waiting.remove_entry(&key));
             }
-            for key in &waiting {
+            for key in waiting.keys() {
                 debug!(object = %key, "the run outlasts its epoch");
             }
-            self.running.append(&mut waiting);
+            self.running.extend(waiting.into_keys());
         }
+        plan.ran.extend(started);
         ended.into_values().collect()
     }
 

@@ -3,13 +3,18 @@
 use crate::sandbox::Failure;
 use crate::store::{Key, Snapshot};
 use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
 };
 use std::time::Duration;
 
 /// Upper bounds of the buckets of run times, in seconds: a fresh instance takes some 20 µs.
 const BUCKETS: &[f64] = &[
     0.000_02, 0.000_05, 0.000_1, 0.000_25, 0.001, 0.005, 0.025, 0.1, 0.5, 2.0,
+];
+
+/// Upper bounds of the buckets of waiting times, in seconds.
+const WAITS: &[f64] = &[
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 
 /// Counters of the pipeline.
@@ -20,6 +25,7 @@ pub struct Metrics {
     epochs: IntCounter,
     objects: IntGaugeVec,
     residual: IntCounterVec,
+    waits: Histogram,
 }
 
 impl Metrics {
@@ -54,12 +60,21 @@ impl Metrics {
                 ),
                 &["kind"],
             )?,
+            waits: Histogram::with_opts(
+                HistogramOpts::new(
+                    "chiton_change_wait_seconds",
+                    "Time from a change of an object, or of what it read, to the commit of the epoch \
+                     that took it up.",
+                )
+                .buckets(WAITS.to_vec()),
+            )?,
         };
         registry.register(Box::new(metrics.reconciles.clone()))?;
         registry.register(Box::new(metrics.seconds.clone()))?;
         registry.register(Box::new(metrics.epochs.clone()))?;
         registry.register(Box::new(metrics.objects.clone()))?;
         registry.register(Box::new(metrics.residual.clone()))?;
+        registry.register(Box::new(metrics.waits.clone()))?;
         Ok(metrics)
     }
 
@@ -79,6 +94,23 @@ impl Metrics {
             let residual = u64::try_from(residual).unwrap_or(u64::MAX);
             self.residual.with_label_values(&[kind]).inc_by(residual);
         }
+    }
+
+    /// An object was taken up after this time.
+    pub(super) fn waited(&self, time: Duration) {
+        self.waits.observe(time.as_secs_f64());
+    }
+
+    /// Number of epochs.
+    #[cfg(test)]
+    pub(super) fn epochs(&self) -> u64 {
+        self.epochs.get()
+    }
+
+    /// Number of objects that were taken up.
+    #[cfg(test)]
+    pub(super) fn waits(&self) -> u64 {
+        self.waits.get_sample_count()
     }
 
     pub(super) fn committed(&self, inputs: &Snapshot) {

@@ -12,10 +12,12 @@
 //! | `settle` | what is kept for the object after a run, good or not |
 //! | `saved` | good results that outlive a restart |
 //! | `retry` | what runs without a change: retries and asked-for times |
+//! | `backlog` | who waits for a run, oldest first |
 //! | `plan`, `epoch`, `execution`, `upward` | an epoch and its events |
 //! | `driver` | epochs for as long as the host lives |
 //! | `trial` | a module on all its objects before it owns any |
 
+mod backlog;
 pub mod channel;
 mod check;
 mod dispatch;

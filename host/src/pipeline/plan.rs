@@ -1,5 +1,6 @@
 //! What an epoch has to do, and what it has done so far.
 
+use super::backlog::Waiting;
 use super::dispatch;
 use super::layer::Layer;
 use super::output::{Outputs, Reconciled};
@@ -9,7 +10,7 @@ use super::run::Done;
 use super::upward::Changed;
 use crate::modules::{LiveModule, Modules};
 use crate::store::{Key, Snapshot};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{debug, warn};
@@ -27,12 +28,12 @@ pub(super) struct Plan {
     /// Objects that were run, in order.
     pub ran: Vec<Key>,
     /// Objects to be run in a later epoch.
-    pub carried: BTreeSet<Key>,
+    pub carried: Waiting,
     /// Failures of modules.
     pub failures: Failures,
     /// Late results of earlier epochs, by layer.
     pub late: BTreeMap<Layer, Vec<Done>>,
-    dirty: BTreeMap<Layer, BTreeMap<Key, Cause>>,
+    dirty: BTreeMap<Layer, Waiting>,
     /// The layer that runs or has run.
     layer: Option<Layer>,
 }
@@ -51,7 +52,7 @@ impl Plan {
             outputs,
             changed: Changed::new(),
             ran: Vec::new(),
-            carried: BTreeSet::new(),
+            carried: Waiting::new(),
             failures: Failures::default(),
             late: BTreeMap::new(),
             dirty: BTreeMap::new(),
@@ -69,7 +70,7 @@ impl Plan {
             return;
         }
         if self.layer.is_some_and(|current| layer <= current) {
-            self.carried.insert(key.clone());
+            self.carried.insert(key.clone(), cause);
             return;
         }
         self.dirty
@@ -81,7 +82,7 @@ impl Plan {
     }
 
     /// Starts a layer: what is to be run in it.
-    pub fn start(&mut self, layer: Layer) -> BTreeMap<Key, Cause> {
+    pub fn start(&mut self, layer: Layer) -> Waiting {
         self.layer = Some(layer);
         self.dirty.remove(&layer).unwrap_or_default()
     }

@@ -86,6 +86,13 @@ impl Pool {
             .collect()
     }
 
+    /// Whether a module has as many runs as it may have at the same time.
+    pub fn is_full(&self, module: &str) -> bool {
+        let state = self.shared.lock();
+        let queue = state.queues.get(module);
+        queue.is_some_and(|queue| queue.running >= self.shared.share)
+    }
+
     /// The next result, if one comes in this time.
     pub fn next(&self, patience: Duration) -> Option<Done> {
         self.results.recv_timeout(patience).ok()

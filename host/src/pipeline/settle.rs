@@ -8,9 +8,9 @@ use crate::modules::{FailurePolicy, LiveModule};
 use crate::sandbox::Role;
 use crate::store::Object;
 use chiton_ir::condition::words;
+use chiton_ir::identity::names::{CHITON_GROUP, GATEWAY_GROUP};
 use chiton_ir::policy::{Effect, Policy, Respond, Target};
-use chiton_ir::{Condition, ConditionStatus, ObjectRef, documents};
-use serde::Deserialize;
+use chiton_ir::{Condition, ConditionStatus, ObjectRef, Scope, documents};
 use std::sync::Arc;
 
 /// Type of the condition that says that a served result is not of the newest form of the object,
@@ -25,36 +25,88 @@ pub const MODULE_NOT_FOUND: &str = "ModuleNotFound";
 /// Reason: what the module waits for did not come before the deadline.
 pub const NOT_READY: &str = "NotReady";
 
-/// A good result.
+/// The result of a run that ended well. Where it refuses a policy that must not be open by mistake,
+/// the policy is closed instead.
 pub(super) fn good(
     module: &LiveModule,
     object: &Object,
     documents: Documents,
     conditions: Vec<Condition>,
 ) -> Reconciled {
-    Reconciled {
+    let accepted = |status| {
+        conditions.iter().any(|it| {
+            it.r#type == words::ACCEPTED && it.scope == Scope::Object && it.status == status
+        })
+    };
+    let mut result = Reconciled {
         module: module.name.clone(),
-        documents,
-        conditions,
         state: RunState::Good,
         generation: object.generation,
+        documents,
+        conditions: Vec::new(),
+    };
+    let refused = accepted(ConditionStatus::False) || !accepted(ConditionStatus::True);
+    result.conditions = conditions;
+    if refused && is_closed(module) && result.documents.policy.is_none() {
+        close(object, &mut result);
     }
+    result
 }
 
-/// The result for an object that is its author's fault: no documents, and the reason.
-pub(super) fn invalid(module: &str, object: &Object, condition: Condition) -> Reconciled {
+/// The result for an object that is its author's fault: no documents, and the reason. A policy that
+/// must not be open by mistake is closed.
+pub(super) fn invalid(module: &LiveModule, object: &Object, condition: Condition) -> Reconciled {
+    let mut result = refusal(object, condition);
+    result.module.clone_from(&module.name);
+    if is_closed(module) {
+        close(object, &mut result);
+    }
+    result
+}
+
+/// No documents, and the reason.
+fn refusal(object: &Object, condition: Condition) -> Reconciled {
     Reconciled {
-        module: module.to_owned(),
         conditions: vec![condition],
         generation: object.generation,
         ..Reconciled::default()
     }
 }
 
+/// Whether requests that a policy is for must be refused where it cannot say what holds.
+fn is_closed(module: &LiveModule) -> bool {
+    module.role == Role::Policy && module.failure_policy == FailurePolicy::FailClosed
+}
+
+/// Closes a policy that is refused, and says so.
+fn close(object: &Object, result: &mut Reconciled) {
+    result.documents = closed(object);
+    let what = if result.documents.policy.is_some() {
+        "requests to its targets are answered with 500 until it is corrected"
+    } else {
+        "its targets cannot be read, so nothing is protected"
+    };
+    let accepted = |it: &&mut Condition| {
+        it.r#type == words::ACCEPTED
+            && it.scope == Scope::Object
+            && it.status == ConditionStatus::False
+    };
+    match result.conditions.iter_mut().find(accepted) {
+        Some(condition) => condition.message = format!("{}; {what}", condition.message),
+        None => result.conditions.push(Condition::fails(
+            words::ACCEPTED,
+            words::INVALID,
+            format!(
+                "the module {:?} returned nothing for it; {what}",
+                result.module
+            ),
+        )),
+    }
+}
+
 /// The result for an object that the host itself cannot give to a module.
 pub(super) fn unreadable(object: &Object, message: &str) -> Reconciled {
-    invalid(
-        "",
+    refusal(
         object,
         Condition::fails(words::ACCEPTED, words::INVALID, message),
     )
@@ -122,8 +174,6 @@ pub(super) fn kept(
     message: &str,
     last_good: Option<&Reconciled>,
 ) -> Reconciled {
-    let closed_policy =
-        module.role == Role::Policy && module.failure_policy == FailurePolicy::FailClosed;
     let last_good = last_good.filter(|good| good.module == module.name);
     let state = match trouble {
         Trouble::Failed => RunState::Failed(message.to_owned()),
@@ -138,7 +188,7 @@ pub(super) fn kept(
         },
     };
     // A closed policy that has never had an effect must not start as an open one.
-    if closed_policy && result.documents.policy.is_none() {
+    if is_closed(module) && result.documents.policy.is_none() {
         result.documents = closed(object);
     }
     result
@@ -205,31 +255,28 @@ fn closed(object: &Object) -> Documents {
     }
 }
 
-/// `spec.targetRefs`, as far as it can be read.
+/// `spec.targetRefs`, as far as it can be read. What is unclear is taken for more, not for less: a
+/// section that cannot be read for the whole object, a group that is not given for the usual one.
 fn target_refs(object: &Object) -> Vec<Target> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct TargetRef {
-        #[serde(default)]
-        group: String,
-        kind: String,
-        name: String,
-        section_name: Option<String>,
-    }
     let body: serde_json::Value = serde_json::from_slice(&object.body).unwrap_or_default();
-    body.pointer("/spec/targetRefs")
-        .and_then(serde_json::Value::as_array)
+    let target = |reference: &serde_json::Value| {
+        let text = |field| reference.get(field).and_then(serde_json::Value::as_str);
+        let kind = text("kind")?;
+        let group = text("group").unwrap_or(match kind {
+            "API" => CHITON_GROUP,
+            _ => GATEWAY_GROUP,
+        });
+        Some(Target {
+            object: ObjectRef::new(group, kind, object.key.namespace.as_str(), text("name")?),
+            section: text("sectionName").map(str::to_owned),
+        })
+    };
+    let references = body
+        .pointer("/spec/targetRefs")
+        .and_then(serde_json::Value::as_array);
+    references
         .into_iter()
         .flatten()
-        .filter_map(|target| TargetRef::deserialize(target).ok())
-        .map(|target| Target {
-            object: ObjectRef::new(
-                target.group,
-                target.kind,
-                object.key.namespace.as_str(),
-                target.name,
-            ),
-            section: target.section_name,
-        })
+        .filter_map(target)
         .collect()
 }

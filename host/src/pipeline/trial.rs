@@ -144,7 +144,7 @@ fn try_one(object: &Arc<Object>, candidate: &Arc<LiveModule>, view: &Arc<View>) 
         && dispatch::is_policy(&object.key.group, &object.key.kind)
         && let Err(condition) = check::settings(object, schema)
     {
-        return settle::invalid(&candidate.name, object, *condition);
+        return settle::invalid(candidate, object, *condition);
     }
     let mut fault = String::new();
     for _ in 0..TRIES {

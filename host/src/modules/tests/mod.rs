@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod builtin;
+mod doubles;
 mod restart;
 
 use super::*;
@@ -376,22 +377,6 @@ fn a_bomb_in_gzip_is_refused() {
         host.refusal(),
         "the component has 16777217 bytes; at most 16777216 are allowed"
     );
-}
-
-#[test]
-fn of_two_with_one_name_the_first_wins() {
-    let mut host = Host::new();
-    host.put(policy("p"));
-    host.put(offer("b", &manifest("2"), &version(202)));
-    host.put(offer("a", &manifest("1"), &version(201)));
-    assert_eq!(host.status(), Some(201));
-    assert_eq!(
-        host.refusal(),
-        "ConfigMap default/a has a module of this name already: rename one, or remove one"
-    );
-    host.delete("a");
-    assert_eq!(host.status(), Some(202));
-    assert!(host.info(ModuleState::Refused).is_none());
 }
 
 #[test]

@@ -71,6 +71,72 @@ fn settings_are_checked_before_the_module_runs() {
     );
 }
 
+/// A closed policy with a schema, in a world where it is refused before or by its module.
+#[test]
+fn a_closed_policy_with_a_mistake_in_it_answers_500() {
+    let schema = json!({"properties": {"n": {"type": "integer"}}});
+    let policy = Fake::new(Role::Policy)
+        .schema(schema)
+        .live_with(FailurePolicy::FailClosed);
+    let mut rig = Rig::with(Fake::with_policy(policy));
+    let refs = json!([{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": "r"}]);
+    let spec = |n: Value, refs: Value| json!({"type": "policy", "default": {"n": n}, "targets": ["HTTPRoute/r"], "targetRefs": refs});
+    rig.put("Policy/p", spec(json!(1), refs.clone()));
+    rig.run();
+    let good = rig.document("Policy/p");
+    assert!(!good.contains("500"), "{good}");
+    let message = |rig: &Rig| rig.result("Policy/p").conditions[0].message.clone();
+
+    rig.put("Policy/p", spec(json!("x"), refs.clone()));
+    rig.run();
+    let closed = rig.document("Policy/p");
+    assert!(
+        closed.contains(r#""override":[{"respond":{"status":500}}]"#),
+        "{closed}"
+    );
+    assert!(message(&rig).ends_with("answered with 500 until it is corrected"));
+    assert_eq!(
+        conditions(&rig.result("Policy/p")),
+        ["Accepted=False Invalid"]
+    );
+
+    // A mistake in a target is no way around it.
+    for reference in [
+        json!({"kind": "HTTPRoute", "name": "r"}),
+        json!({"group": 7, "kind": "HTTPRoute", "name": "r", "sectionName": {}}),
+    ] {
+        rig.put("Policy/p", spec(json!("x"), json!([reference, 7])));
+        rig.run();
+        let result = rig.result("Policy/p");
+        let policy = result.documents.policy.as_ref().expect("a policy");
+        assert_eq!(policy.targets.len(), 1);
+        assert_eq!(policy.targets[0].object, key("HTTPRoute/r"));
+        assert_eq!(policy.targets[0].section, None);
+    }
+    rig.put("Policy/p", spec(json!("x"), json!("r")));
+    rig.run();
+    assert_eq!(rig.document("Policy/p"), "");
+    assert!(message(&rig).ends_with("its targets cannot be read, so nothing is protected"));
+
+    // The module itself refuses it, or forgets what it is for.
+    for refuses in [true, false] {
+        let mut refused = spec(json!(1), refs.clone());
+        refused["none"] = json!(true);
+        refused["refuse"] = json!(refuses);
+        rig.put("Policy/p", refused);
+        rig.run();
+        assert!(rig.document("Policy/p").contains("500"));
+        assert_eq!(
+            conditions(&rig.result("Policy/p")),
+            ["Accepted=False Invalid"]
+        );
+        assert!(message(&rig).contains("answered with 500"));
+    }
+    rig.put("Policy/p", spec(json!(1), refs));
+    rig.run();
+    assert_eq!(rig.document("Policy/p"), good);
+}
+
 #[test]
 fn what_no_module_can_be_given_has_the_host_s_condition() {
     let mut rig = Rig::new();

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 /// What a fake does, in order. Names are `Kind/name`.
@@ -52,11 +53,17 @@ struct Spec {
     parents: Vec<String>,
     /// A document as it is, instead.
     raw: Option<Value>,
+    /// No document and no condition; with `refuse` the condition that it is invalid.
+    #[serde(default)]
+    none: bool,
+    #[serde(default)]
+    refuse: bool,
 }
 
 /// Holds runs back until it is opened.
 #[derive(Debug, Default)]
 pub struct Gate {
+    reached: AtomicBool,
     open: Mutex<bool>,
     opened: Condvar,
 }
@@ -67,7 +74,13 @@ impl Gate {
         self.opened.notify_all();
     }
 
+    /// Whether a run has come to it.
+    pub fn is_reached(&self) -> bool {
+        self.reached.load(Ordering::SeqCst)
+    }
+
     fn pass(&self) {
+        self.reached.store(true, Ordering::SeqCst);
         let mut open = self.open.lock().unwrap();
         while !*open {
             open = self.opened.wait(open).unwrap();
@@ -294,6 +307,13 @@ impl Reconciler for Fake {
             seen.hash(&mut hasher);
         }
         let digest = format!("{} v{} {:x}", spec.value, self.version, hasher.finish());
+        if spec.none {
+            let refusal = Condition::fails("Accepted", "Invalid", "as the test asked");
+            return Ok(Outcome::Done {
+                documents: Vec::new(),
+                conditions: spec.refuse.then_some(refusal).into_iter().collect(),
+            });
+        }
         let (name, document) = self.document(&spec, &digest);
         let document = spec.raw.unwrap_or(document);
         Ok(Outcome::Done {

@@ -12,6 +12,7 @@ mod fake;
 mod locality;
 mod random;
 mod restoring;
+mod storms;
 mod stragglers;
 mod swapping;
 
@@ -91,6 +92,7 @@ fn options() -> Options {
         threads: 3,
         straggler: Duration::from_millis(50),
         layer: Duration::from_mins(1),
+        batch: usize::MAX,
         first: (Duration::from_secs(10), Duration::from_mins(1)),
         retry: RetryPolicy {
             first: Duration::from_secs(1),
