@@ -156,7 +156,8 @@ impl Ledger {
     }
 
     /// Whether all proxies of the group have acknowledged all these versions. With no resources to
-    /// acknowledge, whether there is a proxy that was in sync. A rejection outweighs what is
+    /// acknowledge, whether there is a proxy that was in sync. A client that names the listeners that
+    /// it wants, as gRPC does, counts for what it asked for only. A rejection outweighs what is
     /// pending; of several the first in the order of `expected` is told.
     #[must_use]
     pub fn programmed(&self, group: &str, expected: &[Expected]) -> Programmed {
@@ -166,15 +167,17 @@ impl Ledger {
         }
         let mut synced = 0;
         let mut pending = false;
+        let mut anybody_has = vec![false; expected.len()];
         for proxy in proxies {
             let session = proxy.session();
             if !session.is_synced() {
                 continue;
             }
             synced += 1;
-            for Expected { name, version } in expected {
+            for (Expected { name, version }, has) in expected.iter().zip(&mut anybody_has) {
                 match session.verdict(name.kind, &name.name, version) {
-                    Verdict::Acked => {}
+                    Verdict::Unconcerned => {}
+                    Verdict::Acked => *has = true,
                     Verdict::Pending => pending = true,
                     Verdict::Nacked(nack) => {
                         return Programmed::Nacked {
@@ -185,10 +188,10 @@ impl Ledger {
                 }
             }
         }
-        match (synced, pending) {
-            (0, _) | (_, true) => Programmed::Pending,
-            _ => Programmed::Acked,
+        if synced == 0 || pending || anybody_has.contains(&false) {
+            return Programmed::Pending;
         }
+        Programmed::Acked
     }
 
     /// What connected proxies of the group reject, by name and version. Only what was found to be
@@ -305,16 +308,15 @@ impl Ledger {
     pub(crate) fn note_rejection(
         &self,
         proxy: &Proxy,
-        kind: ResourceType,
-        (name, version): &(Arc<str>, Arc<str>),
+        (kind, name, version): &(ResourceType, Arc<str>, Arc<str>),
         text: &str,
     ) {
-        self.remember(&proxy.group, kind, (name, version), text);
+        self.remember(&proxy.group, *kind, (name, version), text);
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.len() >= REMEMBERED {
             logged.clear();
         }
-        if logged.insert((proxy.group.clone(), kind, name.clone(), version.clone())) {
+        if logged.insert((proxy.group.clone(), *kind, name.clone(), version.clone())) {
             tracing::error!(
                 group = proxy.group, node = proxy.node, %kind, %name, %version, text,
                 "a proxy rejected a resource: it keeps the form before; correct the object it is made from"

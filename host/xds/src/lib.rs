@@ -8,6 +8,7 @@
 //! [`Ledger::changes`] when to ask again.
 
 mod groups;
+mod inline;
 mod ledger;
 mod metrics;
 mod per_type;

@@ -1,5 +1,6 @@
 //! What one client was sent of one type, and what it said to it.
 
+use crate::resource::route_config_of;
 use crate::snapshot::prefix;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +29,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    fn is_acked(&self) -> bool {
+    /// Whether it accepted the version that it was sent last.
+    pub fn is_acked(&self) -> bool {
         self.nack.is_none() && self.acked.as_ref() == Some(&self.sent)
     }
 }
@@ -36,6 +38,8 @@ impl Row {
 /// How things stand with one version of one resource.
 #[derive(Debug, Clone)]
 pub(crate) enum Verdict {
+    /// The client did not ask for the resource.
+    Unconcerned,
     Pending,
     Acked,
     Nacked(Arc<Nack>),
@@ -77,7 +81,7 @@ impl Rows {
         self.map.keys()
     }
 
-    /// Names that start with `<route config>/`, sorted.
+    /// Names of the virtual hosts of a route configuration, sorted.
     pub fn under(&self, route_config: &str) -> Vec<Arc<str>> {
         let (from, to) = prefix(route_config);
         self.map
@@ -86,6 +90,7 @@ impl Rows {
                 std::ops::Bound::Excluded(to.as_str()),
             ))
             .map(|(name, _)| name.clone())
+            .filter(|name| route_config_of(name) == Some(route_config))
             .collect()
     }
 

@@ -4,7 +4,7 @@ use crate::groups::Groups;
 use crate::ledger::{Expected, Ledger, Programmed};
 use crate::metrics::Metrics;
 use crate::session::Limits;
-use crate::stream::{Deltas, Service};
+use crate::stream::Service;
 use crate::{Change, Resource, ResourceName, ResourceType};
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
 use futures::future::try_join_all;
@@ -290,12 +290,12 @@ impl Server {
     }
 
     fn router(&self, stopped: watch::Receiver<bool>) -> Router {
-        let deltas = Deltas {
+        let service = Service {
             shared: self.shared.clone(),
             stopped,
         };
         // Responses are bounded where they are made; a single resource may be larger.
-        let service = AggregatedDiscoveryServiceServer::new(Service(deltas))
+        let service = AggregatedDiscoveryServiceServer::new(service)
             .max_decoding_message_size(self.options.max_request_bytes)
             .max_encoding_message_size(usize::MAX)
             .accept_compressed(tonic::codec::CompressionEncoding::Gzip);

@@ -4,15 +4,16 @@
 //! snapshot that it saw last, and finds what is new by comparing the two: shared parts are skipped,
 //! so that costs what changed, and however slow a stream is, it never sees half of a publish.
 
+use crate::inline::inline;
 use crate::per_type::PerType;
 use crate::resource::route_config_of;
 use crate::{Change, Resource, ResourceName, ResourceType};
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 use prost::bytes::Bytes;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A resource of a snapshot.
 #[derive(Debug)]
@@ -50,6 +51,24 @@ impl From<Resource> for Entry {
     }
 }
 
+/// The forms of resources that any client of a group accepted last, of clients whose responses repeat
+/// what is unchanged. A client that reconnects while a newer form is rejected has the older one: it is
+/// repeated, or the client would lose it.
+#[derive(Debug, Default)]
+pub(crate) struct Accepted(Mutex<HashMap<(ResourceType, Arc<str>), Arc<Entry>>>);
+
+impl Accepted {
+    /// The form that was accepted last.
+    pub fn get(&self, kind: ResourceType, name: &Arc<str>) -> Option<Arc<Entry>> {
+        self.lock().get(&(kind, name.clone())).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(ResourceType, Arc<str>), Arc<Entry>>> {
+        // No code that could panic runs while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
@@ -57,7 +76,12 @@ pub(crate) struct Snapshot {
     pub generation: u64,
     /// Types that clients are not told of yet.
     silent: PerType<bool>,
+    /// What clients accepted last. All snapshots of a group share it.
+    pub accepted: Arc<Accepted>,
     resources: PerType<OrdMap<Arc<str>, Arc<Entry>>>,
+    /// For each route configuration its form with its virtual hosts in it, made when a stream first
+    /// needs it. Shared with the snapshots before in which it is the same.
+    inlined: OrdMap<Arc<str>, Arc<OnceLock<Arc<Entry>>>>,
 }
 
 impl Snapshot {
@@ -122,16 +146,44 @@ impl Snapshot {
             .into_iter()
     }
 
+    /// The route configuration with its virtual hosts in it, for clients without VHDS.
+    pub fn inlined(&self, route_config: &str) -> Option<&Arc<Entry>> {
+        let entry = self.get(ResourceType::RouteConfiguration, route_config)?;
+        let cell = self.inlined.get(route_config)?;
+        Some(cell.get_or_init(|| {
+            let virtual_hosts: Vec<_> = self.virtual_hosts(route_config).collect();
+            Arc::new(inline(entry, virtual_hosts.into_iter()))
+        }))
+    }
+
     /// Applies changes; false if everything was so already.
     pub fn apply(&mut self, changes: Vec<Change>) -> bool {
         let mut different = false;
+        let mut route_configs: BTreeSet<String> = BTreeSet::new();
         for change in changes {
-            different |= match change {
-                Change::Put(resource) => self.put(resource),
-                Change::Remove(name) => self.resources[name.kind]
-                    .remove(name.name.as_str())
-                    .is_some(),
+            let name = change.name();
+            let route_config = match name.kind {
+                ResourceType::RouteConfiguration => Some(name.name.clone()),
+                _ => name.route_config().map(str::to_owned),
             };
+            let changed = match change {
+                Change::Put(resource) => self.put(resource),
+                Change::Remove(name) => self.remove(&name),
+            };
+            if changed {
+                different = true;
+                route_configs.extend(route_config);
+            }
+        }
+        for route_config in route_configs {
+            if self
+                .get(ResourceType::RouteConfiguration, &route_config)
+                .is_some()
+            {
+                self.inlined.insert(route_config.into(), Arc::default());
+            } else {
+                self.inlined.remove(route_config.as_str());
+            }
         }
         self.generation += u64::from(different);
         different
@@ -141,6 +193,8 @@ impl Snapshot {
     pub fn clear(&mut self) -> bool {
         let different = !self.is_empty();
         self.resources = PerType::default();
+        self.inlined = OrdMap::default();
+        self.accepted.lock().clear();
         self.generation += u64::from(different);
         different
     }
@@ -171,6 +225,23 @@ impl Snapshot {
                 body: entry.body.clone(),
             })
         })
+    }
+
+    /// A client accepted a form of a resource that is published.
+    pub fn remember(&self, kind: ResourceType, entry: &Arc<Entry>) {
+        if self.get(kind, &entry.name).is_some() {
+            let mut accepted = self.accepted.lock();
+            accepted.insert((kind, entry.name.clone()), entry.clone());
+        }
+    }
+
+    fn remove(&mut self, name: &ResourceName) -> bool {
+        let removed = self.resources[name.kind].remove(name.name.as_str());
+        if let Some(entry) = &removed {
+            let mut accepted = self.accepted.lock();
+            accepted.remove(&(name.kind, entry.name.clone()));
+        }
+        removed.is_some()
     }
 
     fn put(&mut self, resource: Resource) -> bool {

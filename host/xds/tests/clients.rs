@@ -154,7 +154,6 @@ async fn until_call(client: &mut Program, expected: impl Fn(&str) -> bool) -> St
 }
 
 #[tokio::test]
-#[ignore = "state of the world is refused"]
 async fn grpc_resolves_a_name_through_the_server_and_follows_changes() {
     let server = Running::start(Options::default()).await;
     let (_first, first) = grpc_backend("first").await;

@@ -3,8 +3,8 @@
 
 mod support;
 
-use chiton_xds::ResourceType::{Cluster, Endpoints, Listener as Lds, Secret};
-use chiton_xds::{Change, Expected, Options, Programmed, Resource, ResourceName, ResourceType};
+use chiton_xds::ResourceType::{Cluster, Endpoints, Listener as Lds};
+use chiton_xds::{Change, Options, Resource, ResourceName, ResourceType};
 use std::time::Duration;
 use support::{Raw, Running, names, until};
 use tonic::Code;
@@ -90,189 +90,6 @@ async fn a_removed_group_is_taken_from_its_clients() {
 }
 
 #[tokio::test]
-async fn the_ledger_says_when_a_resource_is_programmed_and_what_was_rejected() {
-    let server = Running::start(Options::default()).await;
-    let name = ResourceName::new(Lds, "a");
-    let one = [name.clone()];
-    server.publish("g", vec![put(Lds, "a", "1")]);
-    server.set_all_ready();
-    assert_eq!(server.programmed("g", &one), Programmed::NoProxy);
-
-    let mut client = Raw::connect(&server.tcp(), "node", "g").await;
-    client.subscribe(Lds, &[]).await;
-    let first = client.next().await;
-    assert_eq!(server.programmed("g", &one), Programmed::Pending);
-    client.ack(&first).await;
-    until(&server, |server| {
-        server.programmed("g", &one) == Programmed::Acked
-    })
-    .await;
-    let unpublished = [name.clone(), ResourceName::new(Lds, "b")];
-    assert_eq!(server.programmed("g", &unpublished), Programmed::Pending);
-
-    server.publish("g", vec![put(Lds, "a", "2")]);
-    assert_eq!(server.programmed("g", &one), Programmed::Pending);
-    let second = client.next().await;
-    client.nack(&second, "a is bad").await;
-    let nacked = Programmed::Nacked {
-        name: name.clone(),
-        text: "a is bad".to_owned(),
-    };
-    until(&server, |server| server.programmed("g", &one) == nacked).await;
-    assert_eq!(server.metrics().nacks(Lds), 1);
-    let old = Expected {
-        name,
-        version: first.resources[0].version.clone(),
-    };
-    assert_eq!(server.ledger().programmed("g", &[old]), Programmed::Pending);
-
-    let proxy = &server.ledger().proxies()[0];
-    assert_eq!((proxy.node.as_str(), proxy.group.as_str()), ("node", "g"));
-    assert!(proxy.synced && proxy.since > 0 && proxy.address.starts_with("127.0.0.1:"));
-    assert_eq!(proxy.types[&Lds].nacked, 1);
-    assert_eq!(proxy.nacks[0].text, "a is bad");
-    assert_eq!(
-        proxy.nacks[0].accepted_version.as_ref(),
-        Some(&first.resources[0].version)
-    );
-    drop(client);
-    until(&server, |server| {
-        server.programmed("g", &one) == Programmed::NoProxy
-    })
-    .await;
-    assert_eq!(server.metrics().streams(), 0);
-    assert_eq!(server.metrics().streams_opened(), 1);
-}
-
-#[tokio::test]
-async fn a_rejection_is_told_once_for_all_proxies_and_stands_until_it_is_published_anew() {
-    let server = Running::start(Options::default()).await;
-    let name = ResourceName::new(Lds, "bad");
-    server.publish("g", vec![put(Lds, "bad", "1"), put(Lds, "good", "1")]);
-    server.set_all_ready();
-    let mut clients = Vec::new();
-    for node in ["first", "second"] {
-        let mut client = Raw::connect(&server.tcp(), node, "g").await;
-        client.subscribe(Lds, &[]).await;
-        let response = client.next().await;
-        client.nack(&response, &format!("{node} refuses bad")).await;
-        client.ack_next().await;
-        clients.push(client);
-        let number = clients.len();
-        until(&server, |server| {
-            let rejections = server.ledger().rejections("g");
-            rejections
-                .iter()
-                .any(|rejection| rejection.proxies == number)
-        })
-        .await;
-    }
-    let rejections = server.ledger().rejections("g");
-    assert_eq!(rejections.len(), 1, "{rejections:?}");
-    assert_eq!(rejections[0].name, name);
-    assert_eq!(rejections[0].version, server.version("g", &name).unwrap());
-    assert_eq!(rejections[0].text, "first refuses bad");
-    assert!(server.ledger().rejections("other").is_empty());
-
-    clients.pop();
-    until(&server, |server| {
-        server.ledger().rejections("g")[0].proxies == 1
-    })
-    .await;
-    server.publish("g", vec![put(Lds, "bad", "2")]);
-    clients[0].ack_next().await;
-    until(&server, |server| server.ledger().rejections("g").is_empty()).await;
-}
-
-#[tokio::test]
-async fn restored_resources_are_served_until_the_truth_replaces_them() {
-    let server = Running::start(Options::default()).await;
-    let before = vec![
-        Resource::new(Lds, "changes", "old"),
-        Resource::new(Lds, "goes", "old"),
-        Resource::new(Lds, "stays", "old"),
-    ];
-    assert!(server.restore("g", before.clone(), &[Secret]));
-    assert_eq!(server.resources("g"), before);
-
-    let mut client = Raw::connect(&server.tcp(), "node", "g").await;
-    client.subscribe(Lds, &[]).await;
-    assert_eq!(
-        names(&client.ack_next().await),
-        ["changes", "goes", "stays"]
-    );
-    let secret = chiton_xds::version_of(b"secret");
-    client
-        .reconnect(
-            Secret,
-            &["known", "lost"],
-            &[("known", &secret), ("lost", &secret)],
-        )
-        .await;
-    until(&server, |server| {
-        let proxy = &server.ledger().proxies()[0];
-        proxy.synced && proxy.types.contains_key(&Secret)
-    })
-    .await;
-    assert_eq!(server.metrics().responses_sent(Secret), 0);
-
-    server.replace(
-        "g",
-        vec![
-            Resource::new(Lds, "changes", "new"),
-            Resource::new(Lds, "stays", "old"),
-            Resource::new(Secret, "known", "secret"),
-        ],
-    );
-    let response = client.ack_next().await;
-    assert_eq!(names(&response), ["changes"]);
-    assert_eq!(response.removed_resources, ["goes"]);
-    let response = client.ack_next().await;
-    assert_eq!(response.type_url, Secret.type_url());
-    assert!(response.resources.is_empty(), "it has the secret");
-    assert_eq!(response.removed_resources, ["lost"]);
-}
-
-#[tokio::test]
-async fn all_synced_proxies_must_have_acknowledged() {
-    let server = Running::start(Options::default()).await;
-    let one = [ResourceName::new(Lds, "a")];
-    server.publish("g", vec![put(Lds, "a", "1")]);
-    server.set_all_ready();
-    let mut first = Raw::connect(&server.tcp(), "first", "g").await;
-    first.subscribe(Lds, &[]).await;
-    first.ack_next().await;
-    until(&server, |server| {
-        server.programmed("g", &one) == Programmed::Acked
-    })
-    .await;
-
-    // One that has not been in sync yet does not count; from then on it does.
-    let mut second = Raw::connect(&server.tcp(), "second", "g").await;
-    second.subscribe(Lds, &[]).await;
-    let response = second.next().await;
-    assert_eq!(server.programmed("g", &one), Programmed::Acked);
-    second.ack(&response).await;
-    until(&server, |server| {
-        server.ledger().proxies().iter().all(|p| p.synced)
-    })
-    .await;
-    server.publish("g", vec![put(Lds, "a", "2")]);
-    first.ack_next().await;
-    let response = second.next().await;
-    until(&server, |server| {
-        server.ledger().proxies()[0].types[&Lds].acked == 1
-    })
-    .await;
-    assert_eq!(server.programmed("g", &one), Programmed::Pending);
-    second.ack(&response).await;
-    until(&server, |server| {
-        server.programmed("g", &one) == Programmed::Acked
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_client_that_brings_along_100_000_resources_gets_the_one_that_changed() {
     let server = Running::start(Options::default()).await;
     let all: Vec<String> = (0..100_000)
@@ -348,18 +165,6 @@ async fn a_client_must_say_who_it_is() {
             status.message()
         );
     }
-}
-
-#[tokio::test]
-async fn state_of_the_world_is_refused_with_what_to_do() {
-    let server = Running::start(Options::default()).await;
-    let status = support::state_of_the_world(&server.tcp()).await;
-    assert_eq!(status.code(), Code::Unimplemented);
-    assert!(
-        status.message().contains("DELTA_GRPC"),
-        "{}",
-        status.message()
-    );
 }
 
 #[tokio::test]

@@ -34,7 +34,6 @@ async fn pass(variant: &str, scenarios: &[Scenario]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "state of the world is refused"]
 async fn state_of_the_world() {
     let scenarios = Scenario::all("sotw");
     assert_eq!(scenarios.len(), 26);

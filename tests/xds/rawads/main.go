@@ -37,7 +37,8 @@ func main() {
 	}
 	var all sync.WaitGroup
 	for number := range *streams {
-		identity := &corev3.Node{Id: *node, Cluster: *group, UserAgentName: "rawads"}
+		// As Envoy, so that a delta stream is given virtual hosts by themselves.
+		identity := &corev3.Node{Id: *node, Cluster: *group, UserAgentName: "envoy"}
 		show := func(line string) { fmt.Println(line) }
 		if *streams > 1 {
 			identity.Id = fmt.Sprintf("%s-%d", *node, number)

@@ -1,4 +1,4 @@
-//! The protocol of one delta stream, without any I/O.
+//! The protocol of one stream, without any I/O.
 //!
 //! A [`Session`] is told of requests ([`Session::on_request`]) and of new snapshots
 //! ([`Session::update`]), and asked for what may be sent now ([`Session::poll`]) and when to ask
@@ -9,19 +9,30 @@
 //! changes or is asked for, and its newest form is looked up when a response is built. So changes
 //! fold, and what waits is bounded by the number of resources.
 //!
-//! - `requests`: subscriptions, acknowledgements and rejections;
+//! Delta and state of the world share all of this. A [`Dialect`] says how a client is spoken to; the
+//! difference is how a request is read (`sotw`) and that some responses repeat what is unchanged
+//! (`contents`).
+//!
+//! - `requests`: subscriptions;
+//! - `sotw`: requests of the state of the world, said in delta;
+//! - `answers`: acknowledgements and rejections;
 //! - `responses`: which names go into a response;
+//! - `contents`: what a response holds besides;
 //! - `order`: what has to wait for what.
 
+mod answers;
+mod contents;
 mod order;
 mod requests;
 mod responses;
+mod sotw;
 mod subscription;
 #[cfg(test)]
 mod tests;
 
 use crate::ResourceType;
 use crate::per_type::PerType;
+use crate::resource::route_config_of;
 use crate::rows::{Rows, Verdict};
 use crate::snapshot::{Entry, Snapshot};
 use std::collections::BTreeSet;
@@ -29,7 +40,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use subscription::Subscription;
 
-pub(crate) use requests::{Feedback, Request};
+pub(crate) use answers::Feedback;
+pub(crate) use requests::Request;
+pub(crate) use sotw::StateRequest;
+
+/// How a client is spoken to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Dialect {
+    /// State of the world, not delta.
+    pub sotw: bool,
+    /// The client does not know VHDS: its route configurations hold their virtual hosts. The rows of
+    /// virtual hosts are kept all the same, so one that it acknowledged is known to be.
+    pub inline: bool,
+}
 
 /// Bounds of sizes and times.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +88,7 @@ impl Default for Limits {
 }
 
 /// What is to be sent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Response {
     pub kind: ResourceType,
     pub nonce: String,
@@ -78,6 +101,7 @@ pub(crate) struct Response {
 #[derive(Debug)]
 pub(crate) struct Session {
     limits: Limits,
+    dialect: Dialect,
     snapshot: Arc<Snapshot>,
     subscriptions: PerType<Subscription>,
     /// Route configurations that the client accepted on this stream and had not brought along: it
@@ -88,6 +112,8 @@ pub(crate) struct Session {
     fresh_clusters: BTreeSet<Arc<str>>,
     /// Whether the client brought resources along from an earlier stream.
     returned: bool,
+    /// Clusters that the newest response repeats in an earlier form than that which was sent last.
+    reverted_clusters: BTreeSet<Arc<str>>,
     nonce: u64,
     opened: Instant,
     synced: bool,
@@ -95,14 +121,16 @@ pub(crate) struct Session {
 
 impl Session {
     /// A stream that was opened now.
-    pub fn new(limits: Limits, snapshot: Arc<Snapshot>, now: Instant) -> Self {
+    pub fn new(limits: Limits, dialect: Dialect, snapshot: Arc<Snapshot>, now: Instant) -> Self {
         Self {
             limits,
+            dialect,
             snapshot,
             subscriptions: PerType::default(),
             fresh: BTreeSet::new(),
             fresh_clusters: BTreeSet::new(),
             returned: false,
+            reverted_clusters: BTreeSet::new(),
             nonce: 0,
             opened: now,
             synced: false,
@@ -113,15 +141,17 @@ impl Session {
     pub fn update(&mut self, next: Arc<Snapshot>) {
         let before = std::mem::replace(&mut self.snapshot, next);
         for kind in ResourceType::ALL {
-            if !self.subscriptions[kind].opened {
+            if !self.is_requested(kind) {
                 continue;
             }
             for name in before.changed_names(&self.snapshot, kind) {
-                if kind == ResourceType::RouteConfiguration && before.get(kind, &name).is_none() {
-                    // It may come back without some of the virtual hosts that it went with.
+                // It may come back without some of the virtual hosts that it went with; and those
+                // that could not be sent for want of an acceptable form of it are sent with this one.
+                let is_new = before.get(kind, &name).is_none() || self.dialect.inline;
+                if kind == ResourceType::RouteConfiguration && is_new {
                     self.mark_virtual_hosts(&name, false);
                 }
-                self.subscriptions[kind].mark(name, false);
+                self.mark(kind, name, false);
             }
         }
     }
@@ -181,14 +211,22 @@ impl Session {
 
     /// Types that the client has asked for.
     pub fn requested(&self) -> impl Iterator<Item = ResourceType> {
-        self.subscriptions
-            .iter()
-            .filter(|(_, subscription)| subscription.opened)
-            .map(|(kind, _)| kind)
+        ResourceType::ALL
+            .into_iter()
+            .filter(|kind| self.is_requested(*kind))
     }
 
-    /// How things stand with one version of one resource.
+    /// Whether the client may ask for the type.
+    pub fn serves(&self, kind: ResourceType) -> bool {
+        self.carrier(kind) == kind
+    }
+
+    /// How things stand with one version of one resource. What a client that chooses its listeners
+    /// has not chosen does not concern it.
     pub fn verdict(&self, kind: ResourceType, name: &str, version: &str) -> Verdict {
+        if self.is_selective() && !self.covers(kind, name) {
+            return Verdict::Unconcerned;
+        }
         self.rows(kind).verdict(name, version)
     }
 
@@ -196,6 +234,43 @@ impl Session {
     /// returns is told nothing at all: what it was told last is no older than what was restored.
     fn is_silent(&self, kind: ResourceType) -> bool {
         self.snapshot.is_silent(kind) || (self.returned && !self.snapshot.is_ready())
+    }
+
+    /// Whether the client names the listeners that it wants, as gRPC does.
+    fn is_selective(&self) -> bool {
+        let listeners = &self.subscriptions[ResourceType::Listener];
+        listeners.opened && !listeners.wildcard
+    }
+
+    fn is_requested(&self, kind: ResourceType) -> bool {
+        self.subscriptions[self.carrier(kind)].opened
+    }
+
+    /// The type in whose responses resources of the type are.
+    fn carrier(&self, kind: ResourceType) -> ResourceType {
+        match kind {
+            ResourceType::VirtualHost if self.dialect.inline => ResourceType::RouteConfiguration,
+            _ => kind,
+        }
+    }
+
+    /// Whether the client wants to hear of the resource.
+    fn covers(&self, kind: ResourceType, name: &str) -> bool {
+        if self.carrier(kind) == kind {
+            return self.subscriptions[kind].covers(name);
+        }
+        let route_configs = &self.subscriptions[ResourceType::RouteConfiguration];
+        route_config_of(name).is_some_and(|route_config| route_configs.covers(route_config))
+    }
+
+    /// Has the next response look at the resource, if the client wants to hear of it.
+    fn mark(&mut self, kind: ResourceType, name: Arc<str>, force: bool) {
+        let wanted = self.covers(kind, &name) || self.rows(kind).contains(&name);
+        let carrier = self.carrier(kind);
+        let queue = &mut self.subscriptions[carrier];
+        if queue.opened && wanted {
+            queue.mark((kind, name), force);
+        }
     }
 
     /// A client has everything when nothing waits or is under way, and nothing of the types that
@@ -224,21 +299,36 @@ impl Session {
             ResourceType::RouteConfiguration,
             ResourceType::VirtualHost,
         ];
-        kinds
-            .into_iter()
-            .all(|kind| self.rows(kind).len() >= self.snapshot.len(kind))
+        self.is_selective()
+            || kinds
+                .into_iter()
+                .all(|kind| self.rows(kind).len() >= self.snapshot.len(kind))
     }
 
     /// The client wants to hear no more of the resource, and drops it.
     fn forget(&mut self, kind: ResourceType, name: &str) {
-        self.subscriptions[kind].rows.remove(name);
+        self.drop_row(kind, name);
         if kind == ResourceType::RouteConfiguration {
-            self.fresh.remove(name);
             // Envoy does not use them any more, but would claim to have them at a reconnect: they
             // are told as removed, or sent anew if the route configuration is back before.
-            let virtual_hosts = &mut self.subscriptions[ResourceType::VirtualHost];
-            for virtual_host in virtual_hosts.rows.under(name) {
-                virtual_hosts.mark(virtual_host, true);
+            for virtual_host in self.rows(ResourceType::VirtualHost).under(name) {
+                self.mark(ResourceType::VirtualHost, virtual_host, true);
+            }
+        }
+    }
+
+    /// The client has the resource no longer, and what was in it.
+    fn drop_row(&mut self, kind: ResourceType, name: &str) {
+        let subscription = &mut self.subscriptions[kind];
+        subscription.rows.remove(name);
+        subscription.forms.remove(name);
+        if kind != ResourceType::RouteConfiguration {
+            return;
+        }
+        self.fresh.remove(name);
+        if self.dialect.inline {
+            for virtual_host in self.rows(ResourceType::VirtualHost).under(name) {
+                self.drop_row(ResourceType::VirtualHost, &virtual_host);
             }
         }
     }
@@ -246,12 +336,13 @@ impl Session {
     /// Marks the virtual hosts of a route configuration, those that are gone included.
     fn mark_virtual_hosts(&mut self, route_config: &str, force: bool) {
         let snapshot = Arc::clone(&self.snapshot);
-        let virtual_hosts = &mut self.subscriptions[ResourceType::VirtualHost];
-        for name in virtual_hosts.rows.under(route_config) {
-            virtual_hosts.mark(name, force);
-        }
-        for entry in snapshot.virtual_hosts(route_config) {
-            virtual_hosts.mark(entry.name.clone(), force);
+        let known = self.rows(ResourceType::VirtualHost).under(route_config);
+        let published = snapshot.virtual_hosts(route_config);
+        for name in known
+            .into_iter()
+            .chain(published.map(|entry| entry.name.clone()))
+        {
+            self.mark(ResourceType::VirtualHost, name, force);
         }
     }
 }

@@ -75,7 +75,7 @@ impl Session {
     pub(super) fn leave(&mut self, kind: ResourceType, names: BTreeSet<Arc<str>>, now: Instant) {
         let after = refer_to(kind)
             .iter()
-            .map(|other| self.subscriptions[*other].changed.max(1))
+            .map(|other| self.subscriptions[self.carrier(*other)].changed.max(1))
             .collect();
         let leaving = &mut self.subscriptions[kind].leaving;
         // What went, came back and goes again waits for what refers to it now.
@@ -96,7 +96,7 @@ impl Session {
         }
         let others = refer_to(kind).iter().zip(&leaving.after);
         others.into_iter().all(|(other, mark)| {
-            let subscription = &self.subscriptions[*other];
+            let subscription = &self.subscriptions[self.carrier(*other)];
             if subscription.opened {
                 subscription.clean >= *mark && subscription.leaving.is_empty()
             } else {

@@ -1,46 +1,35 @@
-//! What a client says: subscriptions, acknowledgements, rejections.
+//! What a client asks for.
 
-use super::Session;
-use super::subscription::InFlight;
+use super::{Feedback, Session};
 use crate::ResourceType;
-use crate::rows::Nack;
+use crate::snapshot::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// The name that subscribes to everything.
-const WILDCARD: &str = "*";
+pub(super) const WILDCARD: &str = "*";
 
-/// A delta request, without what does not matter to a session.
+/// A delta request, or one of the state of the world said in delta, without what does not matter to a session.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
     pub subscribe: Vec<String>,
     pub unsubscribe: Vec<String>,
     pub initial_versions: HashMap<String, String>,
+    /// The client has resources from an earlier stream, though it may not say which.
+    pub returned: bool,
     /// Of the response that it answers; empty if it answers none.
     pub nonce: String,
     /// Why the response was rejected.
     pub error: Option<String>,
 }
 
-/// What a request said that others want to know.
-#[derive(Debug, Default)]
-pub(crate) struct Feedback {
-    /// It rejected a response.
-    pub rejected: bool,
-    /// Names and versions whose fault the rejection is, as far as that is known: of a response with
-    /// several resources, parts are sent again until it is.
-    pub culprits: Vec<(Arc<str>, Arc<str>)>,
-    /// The client has too many subscriptions.
-    pub too_many: bool,
-}
-
 impl Session {
     /// Takes a request. What it asks for is sent by the next [`Session::poll`].
-    pub fn on_request(&mut self, kind: ResourceType, request: Request) -> Feedback {
+    pub fn on_request(&mut self, kind: ResourceType, mut request: Request) -> Feedback {
         let mut feedback = Feedback::default();
         if !request.nonce.is_empty() {
-            self.on_answer(kind, &request.nonce, request.error, &mut feedback);
+            let error = request.error.take();
+            self.on_answer(kind, &request.nonce, error, &mut feedback);
         }
         for name in &request.unsubscribe {
             self.unsubscribe(kind, name);
@@ -50,7 +39,7 @@ impl Session {
                 self.subscribe(kind, name);
             }
         } else {
-            self.open(kind, request.subscribe, request.initial_versions);
+            self.open(kind, request);
         }
         let names = self.subscriptions.iter().map(|(_, s)| s.names.len());
         feedback.too_many = names.sum::<usize>() > self.limits.subscriptions;
@@ -58,15 +47,15 @@ impl Session {
     }
 
     /// The first request of a type: what the client has it keeps, so only differences are sent.
-    fn open(&mut self, kind: ResourceType, names: Vec<String>, versions: HashMap<String, String>) {
-        let snapshot = Arc::clone(&self.snapshot);
-        self.returned |= !versions.is_empty();
+    fn open(&mut self, kind: ResourceType, request: Request) {
+        let (names, versions) = (request.subscribe, request.initial_versions);
+        self.returned |= request.returned || !versions.is_empty();
         let subscription = &mut self.subscriptions[kind];
         subscription.opened = true;
         subscription.changed += 1;
         // An empty first request asks for everything, of the types that clients know no names of.
         subscription.wildcard = if names.is_empty() {
-            has_legacy_wildcard(kind)
+            has_legacy_wildcard(kind) && request.unsubscribe.is_empty()
         } else {
             names.iter().any(|name| name == WILDCARD)
         };
@@ -75,16 +64,8 @@ impl Session {
             && matches!(kind, ResourceType::Cluster | ResourceType::Listener);
         let names: HashSet<String> = names.into_iter().filter(|name| name != WILDCARD).collect();
         for (name, version) in versions {
-            if subscription.wildcard || names.contains(&name) {
-                // Names and versions are shared with the snapshot where they are the same.
-                let (name, version) = match snapshot.get(kind, &name) {
-                    Some(entry) if *entry.version == *version => {
-                        (entry.name.clone(), entry.version.clone())
-                    }
-                    Some(entry) => (entry.name.clone(), version.into()),
-                    None => (name.into(), version.into()),
-                };
-                subscription.rows.known(name, version);
+            if self.subscriptions[kind].wildcard || names.contains(&name) {
+                self.brings(kind, name, version);
             }
         }
         for name in names {
@@ -95,9 +76,8 @@ impl Session {
         }
         if kind == ResourceType::Endpoints {
             for name in std::mem::take(&mut self.fresh_clusters) {
-                let endpoints = &mut self.subscriptions[kind];
-                if endpoints.covers(&name) {
-                    endpoints.mark(name, true);
+                if self.covers(kind, &name) {
+                    self.mark(kind, name, true);
                 }
             }
         }
@@ -109,9 +89,51 @@ impl Session {
         let subscription = &mut self.subscriptions[kind];
         subscription.names.insert(name.clone());
         let has_it = subscription.rows.contains(&name);
-        subscription.mark(name.clone(), !has_it);
-        if has_it && kind == ResourceType::RouteConfiguration {
+        self.mark(kind, name.clone(), !has_it);
+        if kind == ResourceType::RouteConfiguration && (has_it || self.dialect.inline) {
             self.mark_virtual_hosts(&name, false);
+        }
+    }
+
+    /// The client has this version from an earlier stream. Names and versions are shared with the
+    /// snapshot where they are the same.
+    fn brings(&mut self, kind: ResourceType, name: String, version: String) {
+        let snapshot = Arc::clone(&self.snapshot);
+        let published = if self.holds_virtual_hosts(kind) {
+            snapshot.inlined(&name)
+        } else {
+            snapshot.get(kind, &name)
+        };
+        match published {
+            Some(entry) if *entry.version == *version => {
+                self.has(kind, snapshot.get(kind, &name));
+                if self.holds_virtual_hosts(kind) {
+                    for host in snapshot.virtual_hosts(&name) {
+                        self.has(ResourceType::VirtualHost, Some(host));
+                    }
+                }
+            }
+            Some(entry) => {
+                let rows = &mut self.subscriptions[kind].rows;
+                rows.known(entry.name.clone(), version.into());
+            }
+            None => {
+                let rows = &mut self.subscriptions[kind].rows;
+                rows.known(name.into(), version.into());
+            }
+        }
+    }
+
+    /// The client has this form.
+    fn has(&mut self, kind: ResourceType, entry: Option<&Arc<Entry>>) {
+        let Some(entry) = entry else { return };
+        let repeats = self.repeats(kind);
+        let subscription = &mut self.subscriptions[kind];
+        subscription
+            .rows
+            .known(entry.name.clone(), entry.version.clone());
+        if repeats {
+            subscription.forms.insert(entry.name.clone(), entry.clone());
         }
     }
 
@@ -128,7 +150,10 @@ impl Session {
             subscription.rows.remove(&name);
         }
         subscription.names.insert(name.clone());
-        subscription.mark(name, true);
+        if self.holds_virtual_hosts(kind) {
+            self.mark_virtual_hosts(&name, false);
+        }
+        self.mark(kind, name, true);
     }
 
     fn unsubscribe(&mut self, kind: ResourceType, name: &str) {
@@ -143,7 +168,7 @@ impl Session {
                 .collect();
             subscription
                 .dirty
-                .retain(|name, _| subscription.names.contains(name));
+                .retain(|(_, name), _| subscription.names.contains(name));
             for name in dropped {
                 self.forget(kind, &name);
             }
@@ -152,132 +177,34 @@ impl Session {
         if !subscription.names.remove(name) {
             return;
         }
-        if subscription.wildcard {
-            // The client has to be told whether the wildcard covers it.
-            subscription.answer(name.into());
-        } else {
-            subscription.dirty.remove(name);
+        if !subscription.wildcard {
+            subscription.dirty.remove(&(kind, name.into()));
             self.forget(kind, name);
+        } else if !self.dialect.sotw {
+            // The client has to be told whether the wildcard covers it.
+            subscription.mark((kind, name.into()), true);
         }
     }
 
     /// Looks at everything that there is and that the client has.
     fn mark_all(&mut self, kind: ResourceType) {
         let snapshot = Arc::clone(&self.snapshot);
-        let subscription = &mut self.subscriptions[kind];
         // Virtual hosts of a route configuration that is gone are not taken from a client while it
         // may still drain; one that brings them along is told.
         let gone = kind == ResourceType::VirtualHost;
-        let known: Vec<_> = subscription.rows.names().cloned().collect();
+        let known: Vec<_> = self.rows(kind).names().cloned().collect();
         for name in known {
             if snapshot.get(kind, &name).is_none() {
-                subscription.mark(name, gone);
+                self.mark(kind, name, gone);
             }
         }
         for entry in snapshot.all(kind) {
             let fresh = gone && is_of(&self.fresh, &entry.name);
-            subscription.mark(entry.name.clone(), fresh);
-        }
-    }
-
-    fn on_answer(
-        &mut self,
-        kind: ResourceType,
-        nonce: &str,
-        error: Option<String>,
-        feedback: &mut Feedback,
-    ) {
-        let subscription = &mut self.subscriptions[kind];
-        let in_flight = &mut subscription.in_flight;
-        let Some(position) = in_flight.iter().position(|sent| sent.nonce == nonce) else {
-            return;
-        };
-        let Some(response) = in_flight.remove(position) else {
-            return;
-        };
-        if let Some(text) = error {
-            feedback.rejected = true;
-            feedback.culprits = self.on_rejection(kind, &response, &text);
-        } else {
-            for (name, version) in &response.resources {
-                self.on_accept(kind, name, version);
+            self.mark(kind, entry.name.clone(), fresh);
+            if self.holds_virtual_hosts(kind) {
+                self.mark_virtual_hosts(&entry.name, false);
             }
         }
-        self.subscriptions[kind].answered(&response);
-    }
-
-    fn on_accept(&mut self, kind: ResourceType, name: &Arc<str>, version: &Arc<str>) {
-        let has_any = |session: &Self| {
-            let row = session.rows(kind).get(name);
-            row.is_some_and(|row| row.acked.is_some())
-        };
-        let is_first = !has_any(self);
-        self.subscriptions[kind].rows.accept(name, version);
-        // A client that never had the route configuration has none of its virtual hosts.
-        if kind == ResourceType::RouteConfiguration && is_first && has_any(self) {
-            self.fresh.insert(name.clone());
-            self.mark_virtual_hosts(name, true);
-        }
-    }
-
-    /// Finds whose fault a rejection is, or has the response sent again in parts.
-    ///
-    /// What a client keeps of a response that it rejects is its affair, so the innocent are sent
-    /// again, and removals too. The text names culprits only for clusters and listeners. Else halves of the response
-    /// are tried until single resources are left, so a version is sent again a few times (the
-    /// logarithm of the response's size), and once it is found guilty not at all.
-    fn on_rejection(
-        &mut self,
-        kind: ResourceType,
-        response: &InFlight,
-        text: &str,
-    ) -> Vec<(Arc<str>, Arc<str>)> {
-        let subscription = &mut self.subscriptions[kind];
-        let suspects: Vec<_> = response
-            .resources
-            .iter()
-            .filter(|(name, version)| {
-                let row = subscription.rows.get(name);
-                row.is_some_and(|row| row.sent == *version)
-            })
-            .cloned()
-            .collect();
-        let tells = matches!(kind, ResourceType::Cluster | ResourceType::Listener);
-        let (mut guilty, mut rest): (Vec<_>, Vec<_>) = suspects
-            .into_iter()
-            .partition(|(name, _)| tells && mentions(text, name));
-        // A single one that is left may be innocent: others were in the response with it.
-        if guilty.is_empty() && response.resources.len() == 1 {
-            std::mem::swap(&mut guilty, &mut rest);
-        }
-        if !response.resources.is_empty() {
-            for name in &response.removed {
-                if subscription.covers(name) {
-                    subscription.answer(name.clone());
-                }
-            }
-        }
-        for (name, version) in &guilty {
-            let nack = Nack {
-                version: version.clone(),
-                text: text.to_owned(),
-                at: SystemTime::now(),
-            };
-            subscription.rows.reject(name, nack);
-        }
-        let second = if guilty.is_empty() {
-            rest.split_off(rest.len() / 2)
-        } else {
-            Vec::new()
-        };
-        for part in [second, rest].into_iter().filter(|part| !part.is_empty()) {
-            let part: Vec<_> = part.into_iter().map(|(name, _)| name).collect();
-            for name in &part {
-                subscription.rows.doubt(name);
-            }
-            subscription.retry.push_front(part);
-        }
-        guilty
     }
 
     /// The snapshot's copy of the name, if it has one.
@@ -301,37 +228,4 @@ const fn has_legacy_wildcard(kind: ResourceType) -> bool {
 fn is_of(route_configs: &std::collections::BTreeSet<Arc<str>>, virtual_host: &str) -> bool {
     crate::resource::route_config_of(virtual_host)
         .is_some_and(|route_config| route_configs.contains(route_config))
-}
-
-/// Whether the text has the name as a word of its own.
-fn mentions(text: &str, name: &str) -> bool {
-    let part_of_name = |c: char| c.is_alphanumeric() || "-_./".contains(c);
-    text.match_indices(name).any(|(start, found)| {
-        let before = text[..start].chars().next_back();
-        let rest = &text[start + found.len()..];
-        let mut after = rest.chars();
-        // A full stop that ends a sentence is not part of a name.
-        let follows = match after.next() {
-            Some('.') => after.next().is_some_and(part_of_name),
-            Some(c) => part_of_name(c),
-            None => false,
-        };
-        !before.is_some_and(part_of_name) && !follows && !name.is_empty()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::mentions;
-
-    #[test]
-    fn a_name_is_mentioned_only_as_a_word() {
-        let text = "Error adding/updating listener(s) http-8080: bad filter. See also: a_b.";
-        assert!(mentions(text, "http-8080"));
-        assert!(mentions(text, "a_b"));
-        assert!(!mentions(text, "http-80"));
-        assert!(!mentions(text, "8080"));
-        assert!(!mentions(text, "a_"));
-        assert!(!mentions(text, ""));
-    }
 }

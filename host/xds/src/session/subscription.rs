@@ -1,6 +1,8 @@
 //! What a stream knows of one type.
 
+use crate::ResourceType;
 use crate::rows::Rows;
+use crate::snapshot::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,14 +10,20 @@ use std::time::{Duration, Instant};
 /// Responses of one type that may wait for an answer at once, where the client does not answer.
 const MAX_UNANSWERED: usize = 4;
 
+/// One resource in a response. Responses of route configurations may carry virtual hosts too.
+pub(super) type Part = (ResourceType, Arc<str>);
+
+/// One resource in a response, in the form in which it was sent.
+pub(super) type Sent = (ResourceType, Arc<Entry>);
+
 /// A response that was sent and not answered.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub nonce: String,
-    /// Names and versions.
-    pub resources: Vec<(Arc<str>, Arc<str>)>,
-    /// Names that are gone.
-    pub removed: Vec<Arc<str>>,
+    /// What in it the client had not accepted before.
+    pub parts: Vec<Sent>,
+    /// What it says is gone.
+    pub removed: Vec<Part>,
     /// With its answer all that was marked up to this mark is done.
     pub covers: Option<u64>,
     pub sent_at: Instant,
@@ -39,14 +47,23 @@ pub(super) struct Subscription {
     pub wildcard: bool,
     /// Names that are subscribed.
     pub names: BTreeSet<Arc<str>>,
+    /// State of the world: a request named something. From then on one that names nothing asks for
+    /// nothing.
+    pub named: bool,
+    /// Of the newest response.
+    pub nonce: String,
     /// What the client has.
     pub rows: Rows,
-    /// Names to look at, and whether they are to be sent even if the client has them.
-    pub dirty: BTreeMap<Arc<str>, bool>,
+    /// The forms that the client accepted last, where responses repeat what is unchanged.
+    pub forms: BTreeMap<Arc<str>, Arc<Entry>>,
+    /// A response was accepted.
+    pub accepted: bool,
+    /// What to look at, and whether it is to be sent even if the client has it.
+    pub dirty: BTreeMap<Part, bool>,
     /// The client waits for a first response, even an empty one.
     pub greet: bool,
-    /// Names of rejected responses, to be sent again in smaller ones.
-    pub retry: VecDeque<Vec<Arc<str>>>,
+    /// Parts of rejected responses, to be sent again in smaller ones.
+    pub retry: VecDeque<Vec<Part>>,
     /// Removals, oldest first.
     pub leaving: VecDeque<Leaving>,
     /// Oldest first.
@@ -69,18 +86,10 @@ impl Subscription {
         self.wildcard || self.names.contains(name)
     }
 
-    /// Has the name looked at by the next response, if the client wants to hear of it.
-    pub fn mark(&mut self, name: Arc<str>, force: bool) {
-        if self.opened && (self.covers(&name) || self.rows.contains(&name)) {
-            self.changed += 1;
-            *self.dirty.entry(name).or_default() |= force;
-        }
-    }
-
-    /// As [`Subscription::mark`], for a name that was asked for, subscribed or not.
-    pub fn answer(&mut self, name: Arc<str>) {
+    /// Has the next response look at something.
+    pub fn mark(&mut self, part: Part, force: bool) {
         self.changed += 1;
-        self.dirty.insert(name, true);
+        *self.dirty.entry(part).or_default() |= force;
     }
 
     /// Whether there is something to put.

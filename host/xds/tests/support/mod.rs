@@ -1,4 +1,4 @@
-//! A running server and a raw delta client.
+//! A running server and raw clients.
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(missing_docs, unreachable_pub)]
 
@@ -6,7 +6,7 @@ use chiton_xds::{Listener, Options, ResourceType, Server};
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 use envoy_types::pb::envoy::service::discovery::v3::{
-    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest,
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
 };
 use envoy_types::pb::google::rpc;
 use std::future::Future;
@@ -131,7 +131,17 @@ pub async fn client(address: &str) -> AggregatedDiscoveryServiceClient<tonic::tr
 }
 
 impl Raw {
+    /// A client that does not know VHDS.
     pub async fn connect(address: &str, node: &str, group: &str) -> Self {
+        Self::connect_as(address, node_of(node, group, "")).await
+    }
+
+    /// A client that knows VHDS.
+    pub async fn connect_envoy(address: &str, node: &str, group: &str) -> Self {
+        Self::connect_as(address, node_of(node, group, "envoy")).await
+    }
+
+    async fn connect_as(address: &str, node: Node) -> Self {
         let (requests, outbox) = mpsc::channel(16);
         let responses = client(address)
             .await
@@ -139,11 +149,6 @@ impl Raw {
             .await
             .expect("a stream")
             .into_inner();
-        let node = Node {
-            id: node.to_owned(),
-            cluster: group.to_owned(),
-            ..Node::default()
-        };
         Self {
             node: Some(node),
             requests,
@@ -204,11 +209,7 @@ impl Raw {
     }
 
     async fn answer(&mut self, response: &DeltaDiscoveryResponse, error: Option<&str>) {
-        let error_detail = error.map(|text| rpc::Status {
-            code: 13,
-            message: text.to_owned(),
-            details: Vec::new(),
-        });
+        let error_detail = error.map(self::error);
         self.send(DeltaDiscoveryRequest {
             type_url: response.type_url.clone(),
             response_nonce: response.nonce.clone(),
@@ -218,25 +219,127 @@ impl Raw {
         .await;
     }
 
-    /// The status with which the stream ends.
     pub async fn end(&mut self) -> Status {
-        loop {
-            match soon("the end", self.responses.message()).await {
-                Ok(Some(_)) => {}
-                Ok(None) => return Status::ok("ended"),
-                Err(status) => return status,
-            }
-        }
+        end(&mut self.responses).await
     }
 }
 
-pub async fn state_of_the_world(address: &str) -> Status {
-    let requests = tokio_stream::iter([DiscoveryRequest::default()]);
-    let result = client(address)
-        .await
-        .stream_aggregated_resources(requests)
+/// As [`Raw`], in the state of the world.
+pub struct State {
+    node: Option<Node>,
+    requests: mpsc::Sender<DiscoveryRequest>,
+    responses: Streaming<DiscoveryResponse>,
+}
+
+impl State {
+    pub async fn connect(address: &str, node: &str, group: &str) -> Self {
+        let (requests, outbox) = mpsc::channel(16);
+        let responses = client(address)
+            .await
+            .stream_aggregated_resources(ReceiverStream::new(outbox))
+            .await
+            .expect("a stream")
+            .into_inner();
+        Self {
+            node: Some(node_of(node, group, "")),
+            requests,
+            responses,
+        }
+    }
+
+    async fn send(&mut self, mut request: DiscoveryRequest) {
+        request.node = self.node.take();
+        self.requests.send(request).await.expect("the stream lives");
+    }
+
+    /// A request without a nonce: the first of a type.
+    pub async fn request(&mut self, kind: ResourceType, names: &[&str]) {
+        self.request_url(kind.type_url(), names).await;
+    }
+
+    pub async fn request_url(&mut self, url: &str, names: &[&str]) {
+        self.send(DiscoveryRequest {
+            type_url: url.to_owned(),
+            resource_names: names.iter().map(ToString::to_string).collect(),
+            ..DiscoveryRequest::default()
+        })
         .await;
-    result.expect_err("it is refused")
+    }
+
+    pub async fn next(&mut self) -> DiscoveryResponse {
+        soon("a response", self.responses.message())
+            .await
+            .expect("no error")
+            .expect("a response")
+    }
+
+    pub async fn ack(&mut self, response: &DiscoveryResponse, names: &[&str]) {
+        self.send(DiscoveryRequest {
+            version_info: response.version_info.clone(),
+            type_url: response.type_url.clone(),
+            response_nonce: response.nonce.clone(),
+            resource_names: names.iter().map(ToString::to_string).collect(),
+            ..DiscoveryRequest::default()
+        })
+        .await;
+    }
+
+    /// Rejects a response; the version stays the old one.
+    pub async fn nack(
+        &mut self,
+        response: &DiscoveryResponse,
+        version: &str,
+        names: &[&str],
+        text: &str,
+    ) {
+        self.send(DiscoveryRequest {
+            version_info: version.to_owned(),
+            type_url: response.type_url.clone(),
+            response_nonce: response.nonce.clone(),
+            resource_names: names.iter().map(ToString::to_string).collect(),
+            error_detail: Some(error(text)),
+            ..DiscoveryRequest::default()
+        })
+        .await;
+    }
+
+    pub async fn ack_next(&mut self, names: &[&str]) -> DiscoveryResponse {
+        let response = self.next().await;
+        self.ack(&response, names).await;
+        response
+    }
+
+    pub async fn end(&mut self) -> Status {
+        end(&mut self.responses).await
+    }
+}
+
+fn node_of(node: &str, group: &str, user_agent_name: &str) -> Node {
+    Node {
+        id: node.to_owned(),
+        cluster: group.to_owned(),
+        user_agent_name: user_agent_name.to_owned(),
+        ..Node::default()
+    }
+}
+
+fn error(text: &str) -> rpc::Status {
+    rpc::Status {
+        code: 13,
+        message: text.to_owned(),
+        details: Vec::new(),
+    }
+}
+
+/// The status with which the stream ends.
+async fn end<T>(responses: &mut Streaming<T>) -> Status {
+    loop {
+        match soon("the end", responses.message()).await {
+            Ok(Some(_)) => {}
+            Ok(None) => return Status::ok("ended"),
+            Err(status) => return status,
+        }
+    }
 }
 
 pub fn names(response: &DeltaDiscoveryResponse) -> Vec<&str> {

@@ -1,15 +1,34 @@
-//! Each rule of the delta protocol, and of VHDS over it, on a session without I/O.
+//! Each rule of the protocol, in delta, with and without VHDS, and in the state of the world, on a
+//! session without I/O. Sections are those of
+//! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol>.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod inlined;
 mod model;
 mod order;
 mod rejections;
+mod sotw;
 mod subscriptions;
 mod virtual_hosts;
 
 use super::*;
 use crate::ResourceType::{Cluster, Endpoints, Listener, RouteConfiguration, VirtualHost};
 use crate::{Change, Resource, ResourceName, version_of};
+use envoy_types::pb::envoy::config::route::v3 as route;
+use prost::Message as _;
+
+const DELTA: Dialect = Dialect {
+    sotw: false,
+    inline: false,
+};
+const DELTA_WITHOUT_VHDS: Dialect = Dialect {
+    sotw: false,
+    inline: true,
+};
+const STATE_OF_THE_WORLD: Dialect = Dialect {
+    sotw: true,
+    inline: true,
+};
 
 /// A session, the snapshot that it should be told of next, and a clock.
 struct Client {
@@ -21,10 +40,14 @@ struct Client {
 impl Client {
     /// A client that connects to a ready group with these resources, written `name=content`.
     fn connect(resources: &[(ResourceType, &str)]) -> Self {
-        Self::connect_with(Limits::default(), resources)
+        Self::connect_with(Limits::default(), DELTA, resources)
     }
 
-    fn connect_with(limits: Limits, resources: &[(ResourceType, &str)]) -> Self {
+    fn connect_as(dialect: Dialect, resources: &[(ResourceType, &str)]) -> Self {
+        Self::connect_with(Limits::default(), dialect, resources)
+    }
+
+    fn connect_with(limits: Limits, dialect: Dialect, resources: &[(ResourceType, &str)]) -> Self {
         let mut snapshot = Snapshot::empty(true);
         snapshot.apply(
             resources
@@ -33,7 +56,7 @@ impl Client {
                 .collect(),
         );
         let now = Instant::now();
-        let session = Session::new(limits, Arc::new(snapshot.clone()), now);
+        let session = Session::new(limits, dialect, Arc::new(snapshot.clone()), now);
         Self {
             snapshot,
             session,
@@ -91,7 +114,7 @@ impl Client {
     fn reconnect(&mut self, kind: ResourceType, names: &[&str], has: &[&str]) -> Vec<String> {
         let versions = has.iter().map(|text| {
             let (name, content) = text.split_once('=').unwrap();
-            (name.to_owned(), version_of(content.as_bytes()))
+            (name.to_owned(), version_of(&body(kind, name, content)))
         });
         self.request(
             kind,
@@ -101,6 +124,38 @@ impl Client {
                 ..Request::default()
             },
         )
+    }
+
+    /// A request of the state of the world: all names, and the nonce of the newest response.
+    fn state(&mut self, kind: ResourceType, names: &[&str], nonce: &str) -> Vec<String> {
+        self.state_request(kind, names, nonce, None)
+    }
+
+    fn state_nack(
+        &mut self,
+        kind: ResourceType,
+        names: &[&str],
+        nonce: &str,
+        error: &str,
+    ) -> Vec<String> {
+        self.state_request(kind, names, nonce, Some(error))
+    }
+
+    fn state_request(
+        &mut self,
+        kind: ResourceType,
+        names: &[&str],
+        nonce: &str,
+        error: Option<&str>,
+    ) -> Vec<String> {
+        let request = StateRequest {
+            names: names.iter().map(ToString::to_string).collect(),
+            nonce: nonce.to_owned(),
+            error: error.map(str::to_owned),
+            ..StateRequest::default()
+        };
+        self.session.on_state_request(kind, request);
+        self.poll()
     }
 
     fn ack(&mut self, kind: ResourceType, nonce: u64) -> Vec<String> {
@@ -126,8 +181,9 @@ impl Client {
 
     fn verdict(&self, kind: ResourceType, text: &str) -> String {
         let (name, content) = text.split_once('=').unwrap();
-        let version = version_of(content.as_bytes());
+        let version = version_of(&body(kind, name, content));
         match self.session.verdict(kind, name, &version) {
+            Verdict::Unconcerned => "unconcerned".to_owned(),
             Verdict::Pending => "pending".to_owned(),
             Verdict::Acked => "acked".to_owned(),
             Verdict::Nacked(nack) => nack.text.clone(),
@@ -137,13 +193,57 @@ impl Client {
 
 fn put(kind: ResourceType, text: &str) -> Change {
     let (name, content) = text.split_once('=').unwrap();
-    Change::Put(Resource::new(kind, name, content.to_owned()))
+    Change::Put(Resource::new(kind, name, body(kind, name, content)))
+}
+
+/// A body that says the content. Those of route configurations and virtual hosts are messages, so
+/// that one can be put into the other.
+fn body(kind: ResourceType, name: &str, content: &str) -> Vec<u8> {
+    match kind {
+        RouteConfiguration => route::RouteConfiguration {
+            name: name.to_owned(),
+            internal_only_headers: vec![content.to_owned()],
+            vhds: Some(route::Vhds::default()),
+            ..route::RouteConfiguration::default()
+        }
+        .encode_to_vec(),
+        VirtualHost => route::VirtualHost {
+            name: name.to_owned(),
+            domains: vec![content.to_owned()],
+            ..route::VirtualHost::default()
+        }
+        .encode_to_vec(),
+        _ => content.as_bytes().to_vec(),
+    }
+}
+
+/// What a body says; of a route configuration with virtual hosts `1(r/x=1 r/y=1)`.
+fn content(kind: ResourceType, body: &[u8]) -> String {
+    match kind {
+        RouteConfiguration => {
+            let message = route::RouteConfiguration::decode(body).unwrap();
+            let mut text = message.internal_only_headers.concat();
+            if message.vhds.is_none() {
+                let hosts = message.virtual_hosts.iter();
+                let hosts: Vec<_> = hosts
+                    .map(|host| format!("{}={}", host.name, host.domains.concat()))
+                    .collect();
+                text = format!("{text}({})", hosts.join(" "));
+            }
+            text
+        }
+        VirtualHost => {
+            let message = route::VirtualHost::decode(body).unwrap();
+            message.domains.concat()
+        }
+        _ => String::from_utf8(body.to_vec()).unwrap(),
+    }
 }
 
 fn text(response: &Response) -> String {
     let mut text = response.kind.to_string();
     for entry in &response.resources {
-        let content = std::str::from_utf8(&entry.body).unwrap();
+        let content = content(response.kind, &entry.body);
         text = format!("{text} {}={content}", entry.name);
     }
     for name in &response.removed {

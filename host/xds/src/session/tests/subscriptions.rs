@@ -231,6 +231,7 @@ fn a_response_stays_below_its_size() {
     let large = format!("b={}", "x".repeat(1_000));
     let mut client = Client::connect_with(
         limits,
+        DELTA,
         &[
             (Cluster, "a=1"),
             (Cluster, &large),
@@ -249,7 +250,7 @@ fn too_many_subscriptions_are_noticed() {
         subscriptions: 2,
         ..Limits::default()
     };
-    let mut client = Client::connect_with(limits, &[]);
+    let mut client = Client::connect_with(limits, DELTA, &[]);
     let names = |names: &[&str]| Request {
         subscribe: names.iter().map(ToString::to_string).collect(),
         ..Request::default()

@@ -1,15 +1,21 @@
 //! Streams: between the network and a [`Session`].
 
+mod delta;
+mod sotw;
+
 use crate::ResourceType;
 use crate::ledger::Proxy;
 use crate::server::{Shared, wait_for_stop};
-use crate::session::{Feedback, Request as SessionRequest, Response as SessionResponse, Session};
+use crate::session::{Dialect, Feedback, Response as SessionResponse, Session};
 use crate::snapshot::Snapshot;
+use delta::Delta;
+use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryService;
-use envoy_types::pb::envoy::service::discovery::v3::{
-    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Resource,
-};
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 use envoy_types::pb::google::protobuf::Any;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sotw::StateOfTheWorld;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{mpsc, watch};
@@ -17,57 +23,95 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 /// Responses of a stream that wait for the network. A session has one under way for each type, so
-/// this is never the limit but for a client that does not answer for long.
+/// this is never the limit but for a client that does not answer for long. They are encoded when the
+/// network takes them: what waits shares its bodies with all other streams.
 const OUTBOX: usize = 8;
 
-type Outbox = mpsc::Sender<Result<DeltaDiscoveryResponse, Status>>;
+type Responses<P> = BoxStream<'static, Result<<P as Protocol>::Response, Status>>;
+type Outbox<P> = mpsc::Sender<Result<Outgoing<P>, Status>>;
+
+/// What differs between delta and state of the world, as far as messages go.
+pub(crate) trait Protocol: Send + 'static {
+    type Request: Send + 'static;
+    type Response: Send + 'static;
+    /// How the client is spoken to.
+    fn dialect(node: &Node) -> Dialect;
+    fn take_node(request: &mut Self::Request) -> Option<Node>;
+    fn type_url(request: &Self::Request) -> &str;
+    fn tell(session: &mut Session, kind: ResourceType, request: Self::Request) -> Feedback;
+    /// The answer to a request for a type that is not served, if there is one.
+    fn refuse(request: Self::Request) -> Option<Self::Response>;
+    fn encode(response: &SessionResponse) -> Self::Response;
+}
+
+/// A response on its way.
+enum Outgoing<P: Protocol> {
+    Due(SessionResponse),
+    Encoded(P::Response),
+}
+
+impl<P: Protocol> Outgoing<P> {
+    fn encode(self) -> P::Response {
+        match self {
+            Self::Due(response) => P::encode(&response),
+            Self::Encoded(response) => response,
+        }
+    }
+}
 
 /// The gRPC service.
-#[derive(Debug)]
-pub(crate) struct Service(pub Deltas);
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    pub shared: Arc<Shared>,
+    pub stopped: watch::Receiver<bool>,
+}
 
 #[tonic::async_trait]
 impl AggregatedDiscoveryService for Service {
-    type StreamAggregatedResourcesStream = ReceiverStream<Result<DiscoveryResponse, Status>>;
-    type DeltaAggregatedResourcesStream = ReceiverStream<Result<DeltaDiscoveryResponse, Status>>;
+    type StreamAggregatedResourcesStream = Responses<StateOfTheWorld>;
+    type DeltaAggregatedResourcesStream = Responses<Delta>;
 
     async fn stream_aggregated_resources(
         &self,
-        _request: Request<Streaming<DiscoveryRequest>>,
+        request: Request<Streaming<DiscoveryRequest>>,
     ) -> Result<Response<Self::StreamAggregatedResourcesStream>, Status> {
-        Err(Status::unimplemented(
-            "this server speaks delta xDS only: set `api_type: DELTA_GRPC` in `ads_config`",
-        ))
+        Ok(self.open::<StateOfTheWorld>(request))
     }
 
     async fn delta_aggregated_resources(
         &self,
         request: Request<Streaming<DeltaDiscoveryRequest>>,
     ) -> Result<Response<Self::DeltaAggregatedResourcesStream>, Status> {
+        Ok(self.open::<Delta>(request))
+    }
+}
+
+impl Service {
+    fn open<P: Protocol>(&self, request: Request<Streaming<P::Request>>) -> Response<Responses<P>> {
         let address = request
             .remote_addr()
             .map_or_else(|| "unix".to_owned(), |address| address.to_string());
         let (outbox, responses) = mpsc::channel(OUTBOX);
-        let stream = self.0.clone();
-        tokio::spawn(async move { stream.run(request.into_inner(), address, outbox).await });
-        Ok(Response::new(ReceiverStream::new(responses)))
+        let service = self.clone();
+        tokio::spawn(async move {
+            service
+                .run::<P>(request.into_inner(), address, outbox)
+                .await;
+        });
+        let responses = ReceiverStream::new(responses);
+        Response::new(
+            responses
+                .map(|response| response.map(Outgoing::encode))
+                .boxed(),
+        )
     }
-}
 
-/// Serves delta streams.
-#[derive(Clone, Debug)]
-pub(crate) struct Deltas {
-    pub shared: Arc<Shared>,
-    pub stopped: watch::Receiver<bool>,
-}
-
-impl Deltas {
     /// Serves one stream from its first request to its end.
-    async fn run(
+    async fn run<P: Protocol>(
         self,
-        mut requests: Streaming<DeltaDiscoveryRequest>,
+        mut requests: Streaming<P::Request>,
         address: String,
-        outbox: Outbox,
+        outbox: Outbox<P>,
     ) {
         let first = tokio::select! {
             first = requests.message() => first,
@@ -76,22 +120,24 @@ impl Deltas {
         let Ok(Some(mut first)) = first else {
             return;
         };
-        let node = first.node.take().unwrap_or_default();
-        if node.id.is_empty() || node.cluster.is_empty() {
+        let node = P::take_node(&mut first).unwrap_or_default();
+        let dialect = P::dialect(&node);
+        let (id, group) = (node.id, node.cluster);
+        if id.is_empty() || group.is_empty() {
             let status = Status::invalid_argument(
                 "the first request must have a node with `id` and `cluster` (the group of resources to serve)",
             );
             let _ = outbox.send(Err(status)).await;
             return;
-        }
-        let snapshots = self.shared.groups.watch(&node.cluster);
+        };
+        let snapshots = self.shared.groups.watch(&group);
         let session = Session::new(
             self.shared.limits,
+            dialect,
             snapshots.borrow().clone(),
             Instant::now(),
         );
-        let proxy = Arc::new(Proxy::new(node.id, node.cluster, address, session));
-        let group = proxy.group.clone();
+        let proxy = Arc::new(Proxy::new(id, group.clone(), address, session));
         let mut stream = Stream::open(self.shared.clone(), proxy, outbox);
         let end = stream
             .serve(first, &mut requests, snapshots, self.stopped)
@@ -105,14 +151,14 @@ impl Deltas {
 }
 
 /// One stream whose client is known. Counted while it lives.
-struct Stream {
+struct Stream<P: Protocol> {
     shared: Arc<Shared>,
     proxy: Arc<Proxy>,
-    outbox: Outbox,
+    outbox: Outbox<P>,
 }
 
-impl Stream {
-    fn open(shared: Arc<Shared>, proxy: Arc<Proxy>, outbox: Outbox) -> Self {
+impl<P: Protocol> Stream<P> {
+    fn open(shared: Arc<Shared>, proxy: Arc<Proxy>, outbox: Outbox<P>) -> Self {
         shared.metrics.stream_opened();
         shared.ledger.connect(&proxy);
         tracing::info!(group = proxy.group, node = proxy.node, "a proxy connected");
@@ -126,8 +172,8 @@ impl Stream {
     /// Until the client leaves (`Ok`) or is to be sent away (`Err`).
     async fn serve(
         &mut self,
-        first: DeltaDiscoveryRequest,
-        requests: &mut Streaming<DeltaDiscoveryRequest>,
+        first: P::Request,
+        requests: &mut Streaming<P::Request>,
         mut snapshots: watch::Receiver<Arc<Snapshot>>,
         stopped: watch::Receiver<bool>,
     ) -> Result<(), Status> {
@@ -184,29 +230,29 @@ impl Stream {
                 response.removed.len(),
             );
             tracing::debug!(node = self.proxy.node, %kind, sent, removed, nonce = response.nonce, "sending");
-            self.put(encode(response)).await?;
+            self.put(Outgoing::Due(response)).await?;
             self.shared.metrics.count_response(kind, sent, removed);
         }
         Ok(wake)
     }
 
-    async fn on_request(&self, request: DeltaDiscoveryRequest) -> Result<(), Status> {
+    async fn on_request(&self, request: P::Request) -> Result<(), Status> {
         self.proxy.seen();
-        let Some(kind) = ResourceType::from_type_url(&request.type_url) else {
-            return self.answer_unknown(request).await;
+        let type_url = P::type_url(&request);
+        let kind = ResourceType::from_type_url(type_url);
+        let Some(kind) = kind.filter(|kind| self.proxy.session().serves(*kind)) else {
+            tracing::debug!(
+                node = self.proxy.node,
+                type_url,
+                "a client asks for a type that is not served"
+            );
+            return match P::refuse(request) {
+                Some(response) => self.put(Outgoing::Encoded(response)).await,
+                None => Ok(()),
+            };
         };
-        let text = request.error_detail.map(|status| status.message);
-        let feedback = self.proxy.session().on_request(
-            kind,
-            SessionRequest {
-                subscribe: request.resource_names_subscribe,
-                unsubscribe: request.resource_names_unsubscribe,
-                initial_versions: request.initial_resource_versions,
-                nonce: request.response_nonce,
-                error: text.clone(),
-            },
-        );
-        self.on_feedback(kind, &feedback, text.as_deref().unwrap_or_default());
+        let feedback = P::tell(&mut self.proxy.session(), kind, request);
+        self.on_feedback(kind, &feedback);
         if feedback.too_many {
             return Err(Status::resource_exhausted(
                 "too many subscribed names on one stream",
@@ -215,42 +261,23 @@ impl Stream {
         Ok(())
     }
 
-    fn on_feedback(&self, kind: ResourceType, feedback: &Feedback, text: &str) {
-        if feedback.rejected {
+    fn on_feedback(&self, kind: ResourceType, feedback: &Feedback) {
+        if let Some(text) = &feedback.rejected {
             self.shared.metrics.count_nack(kind);
             tracing::debug!(
                 node = self.proxy.node, %kind, text, culprits = feedback.culprits.len(),
                 "a response was rejected"
             );
-        }
-        for culprit in &feedback.culprits {
-            self.shared
-                .ledger
-                .note_rejection(&self.proxy, kind, culprit, text);
+            for culprit in &feedback.culprits {
+                self.shared
+                    .ledger
+                    .note_rejection(&self.proxy, culprit, text);
+            }
         }
         self.shared.ledger.changed();
     }
 
-    /// A type that is not served: there is nothing of it, and a client should not wait for it.
-    async fn answer_unknown(&self, request: DeltaDiscoveryRequest) -> Result<(), Status> {
-        if !request.response_nonce.is_empty() {
-            return Ok(());
-        }
-        tracing::debug!(
-            node = self.proxy.node,
-            type_url = request.type_url,
-            "a client asks for a type that is not served"
-        );
-        self.put(DeltaDiscoveryResponse {
-            type_url: request.type_url,
-            removed_resources: request.resource_names_subscribe,
-            nonce: "none".to_owned(),
-            ..DeltaDiscoveryResponse::default()
-        })
-        .await
-    }
-
-    async fn put(&self, response: DeltaDiscoveryResponse) -> Result<(), Status> {
+    async fn put(&self, response: Outgoing<P>) -> Result<(), Status> {
         let gone = |_| Status::cancelled("the client is gone");
         self.outbox.send(Ok(response)).await.map_err(gone)
     }
@@ -262,7 +289,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl<P: Protocol> Drop for Stream<P> {
     fn drop(&mut self) {
         self.shared.metrics.stream_closed();
         self.shared.ledger.disconnect(&self.proxy);
@@ -285,27 +312,10 @@ async fn sleep_until(wake: Option<Instant>) {
     }
 }
 
-fn encode(response: SessionResponse) -> DeltaDiscoveryResponse {
-    let type_url = response.kind.type_url();
-    let resources = response
-        .resources
-        .iter()
-        .map(|entry| Resource {
-            name: entry.name.to_string(),
-            version: entry.version.to_string(),
-            resource: Some(Any {
-                type_url: type_url.to_owned(),
-                value: entry.body.to_vec(),
-            }),
-            ..Resource::default()
-        })
-        .collect();
-    DeltaDiscoveryResponse {
-        system_version_info: response.generation.to_string(),
-        resources,
-        type_url: type_url.to_owned(),
-        removed_resources: response.removed.iter().map(ToString::to_string).collect(),
-        nonce: response.nonce,
-        ..DeltaDiscoveryResponse::default()
+/// A resource's message as it stands in responses.
+fn any(kind: ResourceType, body: &[u8]) -> Any {
+    Any {
+        type_url: kind.type_url().to_owned(),
+        value: body.to_vec(),
     }
 }
