@@ -4,97 +4,29 @@
 #[path = "support/proxy.rs"]
 mod proxy;
 mod support;
+#[path = "support/world.rs"]
+mod world;
 
-use chiton_xds::ResourceType::{
-    self, Cluster, Endpoints, Listener, RouteConfiguration, VirtualHost,
-};
+use chiton_xds::ResourceType::{Cluster, Endpoints, Listener, RouteConfiguration, VirtualHost};
 use chiton_xds::{Change, Options, Programmed, ResourceName, Server};
 use proxy::{
-    Envoy, answers, backend, cluster, endpoints, free_port, get, leads_to, listener, refused,
+    DELTA, answers, backend, cluster, endpoints, free_port, leads_to, listener, refused,
     route_config, until_get,
 };
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{Running, until};
-use tempfile::TempDir;
-
-const GROUP: &str = "g";
-const INERT: &str = "r/chiton.invalid";
-
-/// A server, an Envoy that is connected to it, and a port for a listener.
-struct World {
-    server: Running,
-    envoy: Envoy,
-    port: u16,
-    socket: PathBuf,
-    _folder: TempDir,
-}
-
-impl World {
-    /// Envoy serves `changes` on listener `l` with route configuration `r`.
-    async fn start(changes: Vec<Change>) -> Self {
-        let folder = TempDir::new().unwrap();
-        let socket = folder.path().join("xds.sock");
-        let port = free_port();
-        let server = Running::start_at(Server::new(Options::default()), &socket).await;
-        let mut all = base(port);
-        all.extend(changes);
-        server.publish(GROUP, all.clone());
-        server.set_all_ready();
-        let envoy = Envoy::start(folder.path(), &socket).await;
-        let world = Self {
-            server,
-            envoy,
-            port,
-            socket,
-            _folder: folder,
-        };
-        world.acked(&all).await;
-        world
-    }
-
-    /// Publishes, and waits until Envoy has acknowledged.
-    async fn publish(&self, changes: Vec<Change>) {
-        self.server.publish(GROUP, changes.clone());
-        self.acked(&changes).await;
-    }
-
-    async fn acked(&self, changes: &[Change]) {
-        let names: Vec<ResourceName> = changes
-            .iter()
-            .filter(|change| matches!(change, Change::Put(_)))
-            .map(|change| change.name().clone())
-            .collect();
-        until(&self.server, |server| {
-            server.programmed(GROUP, &names) == Programmed::Acked
-        })
-        .await;
-    }
-
-    fn sent(&self, kind: ResourceType) -> u64 {
-        self.server.metrics().resources_sent(kind)
-    }
-}
-
-fn base(port: u16) -> Vec<Change> {
-    vec![
-        listener("l", port, "r"),
-        route_config("r"),
-        answers("r", "chiton.invalid", "inert"),
-    ]
-}
-
-fn gone(kind: ResourceType, name: &str) -> Change {
-    Change::Remove(ResourceName::new(kind, name))
-}
+use world::{GROUP, INERT, World, base, gone, load};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn serves_changes_exactly_one_and_removes() {
-    let world = World::start(vec![
-        answers("r", "a.example", "1"),
-        answers("r", "b.example", "1"),
-    ])
+    let world = World::start(
+        DELTA,
+        vec![
+            answers("r", "a.example", "1"),
+            answers("r", "b.example", "1"),
+        ],
+    )
     .await;
     until_get(world.port, "a.example", (200, "1")).await;
     until_get(world.port, "nobody.example", (404, "")).await;
@@ -114,7 +46,7 @@ async fn serves_changes_exactly_one_and_removes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_server_sends_only_differences() {
     let hosts = ["a", "b", "c"].map(|name| answers("r", &format!("{name}.example"), "1"));
-    let mut world = World::start(hosts.to_vec()).await;
+    let mut world = World::start(DELTA, hosts.to_vec()).await;
     world.server.stop().await;
 
     let server = Server::new(Options::default());
@@ -150,7 +82,7 @@ async fn a_route_config_that_comes_back_gets_all_its_virtual_hosts() {
         all.push(answers("r", "a.example", "1"));
         all
     };
-    let world = World::start(vec![answers("r", "a.example", "1")]).await;
+    let world = World::start(DELTA, vec![answers("r", "a.example", "1")]).await;
     // Another listener, whose route configuration stays.
     let other = free_port();
     world
@@ -193,7 +125,7 @@ async fn a_route_config_that_comes_back_gets_all_its_virtual_hosts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rejection_is_told_and_hurts_no_neighbour() {
-    let world = World::start(vec![answers("r", "a.example", "1")]).await;
+    let world = World::start(DELTA, vec![answers("r", "a.example", "1")]).await;
     let neighbours: Vec<Change> = (0..10)
         .map(|number| answers("r", &format!("n{number}.example"), "1"))
         .collect();
@@ -228,26 +160,17 @@ async fn a_rejection_is_told_and_hurts_no_neighbour() {
     until_get(world.port, "bad.example", (200, "good")).await;
 }
 
-/// Requests one after the other until told to stop; returns how many failed and how many there were.
-async fn load(port: u16, host: &'static str, stop: Arc<AtomicBool>) -> (usize, usize) {
-    let address = format!("127.0.0.1:{port}");
-    let (mut failed, mut all) = (0, 0);
-    while !stop.load(Ordering::Relaxed) {
-        let answer = get(&address, host, "/").await;
-        failed += usize::from(answer.is_none_or(|(status, _)| status != 200));
-        all += 1;
-    }
-    (failed, all)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn clusters_change_come_and_go_without_a_failed_request() {
     let (first, second) = (backend("first").await, backend("second").await);
-    let world = World::start(vec![
-        cluster("c0", 1),
-        endpoints("c0", first),
-        leads_to("r", "a.example", "c0"),
-    ])
+    let world = World::start(
+        DELTA,
+        vec![
+            cluster("c0", 1),
+            endpoints("c0", first),
+            leads_to("r", "a.example", "c0"),
+        ],
+    )
     .await;
     until_get(world.port, "a.example", (200, "first")).await;
     let stop = Arc::new(AtomicBool::new(false));

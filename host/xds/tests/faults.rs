@@ -14,8 +14,8 @@ use chiton_xds::ResourceType::{
 use chiton_xds::{Change, Options, Programmed, Resource, ResourceName};
 use faulty::Way;
 use proxy::{
-    DELTA, Envoy, Manner, answers, backend, cluster, does, endpoints, free_port, get, leads_to,
-    listener, port_of, route_config, until_get,
+    DELTA, Envoy, Manner, SOTW, answers, backend, cluster, does, endpoints, free_port, get,
+    leads_to, listener, port_of, route_config, until_get,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -413,11 +413,17 @@ async fn a_random_history_of_faults_ends_in_what_is_published() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_random_history_of_faults_ends_in_what_is_published_in_the_state_of_the_world_too() {
+    history(SOTW, seed(), 60).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 #[ignore = "soak"]
 async fn random_histories_of_faults_end_in_what_is_published() {
     let seed = seed();
     for number in 0..30 {
         history(DELTA, seed.wrapping_add(number), 150).await;
+        history(SOTW, seed.wrapping_add(number), 150).await;
     }
 }
 

@@ -23,7 +23,7 @@ use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
     HttpConnectionManager, HttpFilter, Rds, http_connection_manager, http_filter,
 };
-use envoy_types::pb::google::protobuf::{Any, Duration, UInt32Value};
+use envoy_types::pb::google::protobuf::{Any, Duration, UInt32Value, UInt64Value};
 use prost::{Message, Name};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -494,6 +494,36 @@ pub fn cluster(name: &str, timeout_seconds: i64) -> Change {
         ..Cluster::default()
     };
     Change::Put(Resource::encode(ResourceType::Cluster, name, &cluster))
+}
+
+/// A cluster that Envoy refuses by name.
+pub fn refused_cluster(name: &str) -> Change {
+    let sizes = cluster::RingHashLbConfig {
+        minimum_ring_size: Some(UInt64Value { value: 2_000 }),
+        maximum_ring_size: Some(UInt64Value { value: 1_000 }),
+        ..cluster::RingHashLbConfig::default()
+    };
+    let cluster = Cluster {
+        name: name.to_owned(),
+        lb_policy: cluster::LbPolicy::RingHash as i32,
+        lb_config: Some(cluster::LbConfig::RingHashLbConfig(sizes)),
+        load_assignment: Some(ClusterLoadAssignment {
+            cluster_name: name.to_owned(),
+            ..ClusterLoadAssignment::default()
+        }),
+        ..Cluster::default()
+    };
+    Change::Put(Resource::encode(ResourceType::Cluster, name, &cluster))
+}
+
+/// A listener that Envoy refuses by name: it has no filter chain.
+pub fn refused_listener(name: &str, port: u16) -> Change {
+    let listener = Listener {
+        name: name.to_owned(),
+        address: Some(loopback(port)),
+        ..Listener::default()
+    };
+    Change::Put(Resource::encode(ResourceType::Listener, name, &listener))
 }
 
 pub fn endpoints(cluster: &str, port: u16) -> Change {
