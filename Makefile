@@ -102,6 +102,8 @@ crds:
 lint: guests $(CACHE)/tools/bin/cargo-deny
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
+	@unformatted="$$(gofmt -l tests/xds/rawads tests/xds/grpcxds tests/xds/vhds-probe)"; \
+		[ -z "$$unformatted" ] || { echo "not as gofmt writes it: $$unformatted"; exit 1; }
 	"$(CACHE)/tools/bin/cargo-deny" --log-level error check bans licenses sources
 
 $(CACHE)/tools/bin/cargo-deny:

@@ -4,6 +4,8 @@
 //
 //	Cluster a@1f2e... b@77ab... -c          delta: names with versions in order, then what is gone
 //	Cluster version=5 a b                   state of the world: the version of all, then the names
+//
+// After the name of a route configuration stand the virtual hosts in it: r[r/a,r/b].
 package main
 
 import (
@@ -28,6 +30,7 @@ func main() {
 	node := flag.String("node", "rawads", "node.id; with several streams their number is put after it")
 	group := flag.String("group", "default", "node.cluster")
 	mode := flag.String("mode", "delta", "delta or sotw")
+	agent := flag.String("agent", "envoy", "node.user_agent_name; envoy is what knows VHDS")
 	streams := flag.Int("streams", 1, "connections with one stream each; with more than one nothing is printed")
 	flag.Parse()
 
@@ -37,8 +40,7 @@ func main() {
 	}
 	var all sync.WaitGroup
 	for number := range *streams {
-		// As Envoy, so that a delta stream is given virtual hosts by themselves.
-		identity := &corev3.Node{Id: *node, Cluster: *group, UserAgentName: "envoy"}
+		identity := &corev3.Node{Id: *node, Cluster: *group, UserAgentName: *agent}
 		show := func(line string) { fmt.Println(line) }
 		if *streams > 1 {
 			identity.Id = fmt.Sprintf("%s-%d", *node, number)
@@ -89,10 +91,11 @@ func runDelta(ads discoveryv3.AggregatedDiscoveryServiceClient, node *corev3.Nod
 		}
 		words := []string{shortName(response.TypeUrl)}
 		for _, resource := range response.Resources {
-			if _, err := has.put(resource.Resource); err != nil {
+			_, inline, err := has.put(resource.Resource)
+			if err != nil {
 				return err
 			}
-			words = append(words, resource.Name+"@"+resource.Version)
+			words = append(words, resource.Name+"@"+resource.Version+inline)
 		}
 		for _, name := range response.RemovedResources {
 			has.remove(response.TypeUrl, name)
@@ -166,11 +169,11 @@ func runSotw(ads discoveryv3.AggregatedDiscoveryServiceClient, node *corev3.Node
 		}
 		words := []string{shortName(kind), "version=" + response.VersionInfo}
 		for _, resource := range response.Resources {
-			name, err := has.put(resource)
+			name, inline, err := has.put(resource)
 			if err != nil {
 				return err
 			}
-			words = append(words, name)
+			words = append(words, name+inline)
 		}
 		show(strings.Join(words, " "))
 		for other, before := range subscribed {

@@ -53,13 +53,13 @@ func newState() state {
 	return state{clusters: {}, endpoints: {}, listeners: {}, routeConfigs: {}, virtualHosts: {}}
 }
 
-// put notes a resource and returns its name.
-func (s state) put(resource *anypb.Any) (string, error) {
+// put notes a resource. It returns its name, and what is to be shown after it.
+func (s state) put(resource *anypb.Any) (name, inline string, err error) {
 	message, err := resource.UnmarshalNew()
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	name, refers := "?", references{}
+	refers := references{}
 	switch message := message.(type) {
 	case *clusterv3.Cluster:
 		name = message.Name
@@ -92,11 +92,18 @@ func (s state) put(resource *anypb.Any) (string, error) {
 	case *routev3.RouteConfiguration:
 		name = message.Name
 		refers.vhds = message.Vhds != nil
+		var hosts []string
+		for _, host := range message.VirtualHosts {
+			hosts = append(hosts, host.Name)
+		}
+		if len(hosts) > 0 {
+			inline = "[" + strings.Join(hosts, ",") + "]"
+		}
 	case *routev3.VirtualHost:
 		name = message.Name
 	}
 	s[resource.TypeUrl][name] = refers
-	return name, nil
+	return name, inline, nil
 }
 
 func (s state) remove(typeURL, name string) {

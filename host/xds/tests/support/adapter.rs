@@ -112,7 +112,7 @@ impl Adapter {
         Ok(Done { success: true })
     }
 
-    fn put(&self, request: OneResource) -> Result<Done, Status> {
+    fn put(&self, request: &OneResource) -> Result<Done, Status> {
         let change = put(&request.type_url, &request.name, &request.version)?;
         self.label(&request.type_url, &request.version);
         self.server.publish(&request.node, vec![change]);
@@ -214,7 +214,7 @@ impl Service<http::Request<Body>> for Adapter {
                 "SetState" => unary(request, move |message| this.set_state(message)).await,
                 "ClearState" => unary(request, move |message| Ok(this.clear(&message))).await,
                 "UpdateResource" | "AddResource" => {
-                    unary(request, move |message| this.put(message)).await
+                    unary(request, move |message| this.put(&message)).await
                 }
                 "RemoveResource" => unary(request, move |message| this.remove(message)).await,
                 _ => Status::unimplemented(path).into_http(),

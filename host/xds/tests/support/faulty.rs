@@ -1,4 +1,5 @@
 //! A way to a server that can be disturbed: cut, slowed down, or silent without being closed.
+#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
