@@ -157,6 +157,7 @@ impl Server {
     /// known, since it may have been told of later changes than were saved.
     ///
     /// False, and nothing happens, if the group is ready or was published to already.
+    #[must_use]
     pub fn restore(
         &self,
         group: &str,

@@ -55,7 +55,9 @@ impl From<Resource> for Entry {
 /// what is unchanged. A client that reconnects while a newer form is rejected has the older one: it is
 /// repeated, or the client would lose it.
 #[derive(Debug, Default)]
-pub(crate) struct Accepted(Mutex<HashMap<(ResourceType, Arc<str>), Arc<Entry>>>);
+pub(crate) struct Accepted(Mutex<Forms>);
+
+type Forms = HashMap<(ResourceType, Arc<str>), Arc<Entry>>;
 
 impl Accepted {
     /// The form that was accepted last.
@@ -63,7 +65,7 @@ impl Accepted {
         self.lock().get(&(kind, name.clone())).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(ResourceType, Arc<str>), Arc<Entry>>> {
+    fn lock(&self) -> MutexGuard<'_, Forms> {
         // No code that could panic runs while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -166,11 +168,11 @@ impl Snapshot {
                 ResourceType::RouteConfiguration => Some(name.name.clone()),
                 _ => name.route_config().map(str::to_owned),
             };
-            let changed = match change {
+            let applied = match change {
                 Change::Put(resource) => self.put(resource),
                 Change::Remove(name) => self.remove(&name),
             };
-            if changed {
+            if applied {
                 different = true;
                 route_configs.extend(route_config);
             }

@@ -27,7 +27,7 @@ enum Client {
 impl Client {
     async fn connect(server: &Running, number: usize) -> Self {
         let node = format!("node-{number}");
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             let mut client = Raw::connect(&server.tcp(), &node, "g").await;
             client.subscribe(Cluster, &[]).await;
             Self::Delta(client)
@@ -68,7 +68,7 @@ async fn two_hundred_streams_of_which_some_are_stuck() {
     let mut stuck = Vec::new();
     for number in 0..STREAMS {
         let client = Client::connect(&server, number).await;
-        if number % 10 < 2 && number % 20 < 10 {
+        if number % 20 < 2 {
             stuck.push(client);
         } else {
             clients.push(client);

@@ -39,6 +39,10 @@ pub(super) struct Leaving {
 }
 
 /// See the module.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not exclude each other"
+)]
 #[derive(Debug, Default)]
 pub(super) struct Subscription {
     /// A request of this type was seen.

@@ -129,7 +129,7 @@ impl Service {
             );
             let _ = outbox.send(Err(status)).await;
             return;
-        };
+        }
         let snapshots = self.shared.groups.watch(&group);
         let session = Session::new(
             self.shared.limits,

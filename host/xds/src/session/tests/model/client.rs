@@ -1,38 +1,16 @@
-//! Random histories with a client that behaves as Envoy was seen to, in each dialect: whatever
-//! happened, in the end it has what its group has.
+//! The client of the model.
 
-use super::*;
-use proptest::prelude::*;
+use super::super::*;
+use super::{Item, Step};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 type Has = BTreeMap<String, String>;
-
-/// Type, name, content; no content: removed.
-#[derive(Clone)]
-struct Item(ResourceType, String, Option<String>);
-
-/// On one line each, so that a failing history can be read.
-impl std::fmt::Debug for Item {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let content = self.2.as_deref().unwrap_or("gone");
-        write!(f, "{} {}={content}", self.0, self.1)
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Publish(Vec<Item>),
-    /// The client takes the next response.
-    Answer,
-    Wait(u64),
-    Reconnect,
-}
 
 /// As Envoy: a changed cluster loses its endpoints; virtual hosts without their route configuration
 /// are dropped; a removed route configuration is kept until no listener needs it; a rejected
 /// response changes nothing, or all but the culprits, whose names it says. In the state of the world it
 /// drops clusters and listeners that are missing, and ignores those that have not changed.
-struct Model {
+pub(super) struct Model {
     dialect: Dialect,
     /// It says the names of rejected clusters and listeners, and takes the others.
     names_culprits: bool,
@@ -50,10 +28,10 @@ struct Model {
     asked_for_virtual_hosts: bool,
 }
 
-const BAD: &str = "bad";
+pub(super) const BAD: &str = "bad";
 
 impl Model {
-    fn new(dialect: Dialect, names_culprits: bool) -> Self {
+    pub fn new(dialect: Dialect, names_culprits: bool) -> Self {
         let now = Instant::now();
         let snapshot = Snapshot::empty(true);
         let session = Session::new(Limits::default(), dialect, Arc::new(snapshot.clone()), now);
@@ -160,7 +138,7 @@ impl Model {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    pub fn step(&mut self, step: Step) {
         match step {
             Step::Publish(changes) => {
                 let changes = changes
@@ -194,16 +172,16 @@ impl Model {
             .cloned()
             .partition(|entry| content(kind, &entry.body).contains(BAD));
         let mut text = "refused".to_owned();
-        if bad.is_empty() {
-            self.take(&response);
-        } else if self.names_culprits && matches!(kind, Cluster | Listener) {
-            for entry in &bad {
-                text.extend([" ", &*entry.name]);
-            }
+        let named = self.names_culprits && matches!(kind, Cluster | Listener);
+        if bad.is_empty() || named {
+            self.drop_missing(&response);
             self.take(&Response {
                 resources: good,
                 ..response.clone()
             });
+        }
+        if named {
+            text.extend(bad.iter().flat_map(|entry| [" ", &*entry.name]));
         }
         let error = (!bad.is_empty()).then_some(text);
         if self.dialect.sotw {
@@ -217,28 +195,18 @@ impl Model {
         self.request(kind, request);
     }
 
-    fn take(&mut self, response: &Response) {
+    /// In the state of the world clusters and listeners that are missing are gone.
+    fn drop_missing(&mut self, response: &Response) {
         let kind = response.kind;
         if self.dialect.sotw && matches!(kind, Cluster | Listener) {
             let stays =
                 |name: &String| response.resources.iter().any(|entry| *entry.name == **name);
-            let refused = |name: &String| {
-                self.snapshot
-                    .get(kind, name)
-                    .is_some_and(|entry| entry.body.ends_with(BAD.as_bytes()))
-            };
-            let gone: Vec<_> = self
-                .has
-                .entry(kind)
-                .or_default()
-                .keys()
-                .filter(|name| !stays(name) && !refused(name))
-                .cloned()
-                .collect();
-            for name in gone {
-                self.has(kind).remove(&name);
-            }
+            self.has(kind).retain(|name, _| stays(name));
         }
+    }
+
+    fn take(&mut self, response: &Response) {
+        let kind = response.kind;
         for name in &response.removed {
             self.versions.entry(kind).or_default().remove(&**name);
             // Envoy ignores the removal of a route configuration.
@@ -333,7 +301,7 @@ impl Model {
     }
 
     /// Answers everything and lets all clocks run out.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         for _ in 0..1_000 {
             if self.inbox.is_empty() {
                 self.step(Step::Wait(20_000));
@@ -381,7 +349,7 @@ impl Model {
         entry.is_some_and(|entry| content(RouteConfiguration, &entry.body) != BAD)
     }
 
-    fn check(&mut self) {
+    pub fn check(&mut self) {
         for kind in [
             Cluster,
             Endpoints,
@@ -412,84 +380,5 @@ impl Model {
             expected.retain(|name, _| self.matters(kind, name));
             assert_eq!(has, expected, "{kind}");
         }
-    }
-}
-
-fn change() -> impl Strategy<Value = Item> {
-    let content = prop_oneof![
-        5 => (0..4_u8).prop_map(|content| Some(content.to_string())),
-        1 => Just(Some(BAD.to_owned())),
-        2 => Just(None),
-    ];
-    let kinds = prop_oneof![
-        1 => Just(Cluster),
-        1 => Just(Endpoints),
-        1 => Just(Listener),
-        1 => Just(RouteConfiguration),
-        3 => Just(VirtualHost),
-    ];
-    (kinds, 0..3_u8, 0..3_u8, content).prop_map(|(kind, name, other, content)| match kind {
-        // Endpoints are never refused here: whether a cluster has older ones is not known then.
-        Endpoints => Item(
-            kind,
-            format!("c{name}"),
-            content.filter(|content| content != BAD),
-        ),
-        Cluster => Item(kind, format!("c{name}"), content),
-        Listener => Item(
-            kind,
-            format!("l{name}"),
-            content.map(|content| format!("r{other}:{content}")),
-        ),
-        RouteConfiguration => Item(kind, format!("r{name}"), content),
-        _ => Item(kind, format!("r{name}/{other}"), content),
-    })
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        4 => proptest::collection::vec(change(), 1..8).prop_map(Step::Publish),
-        8 => Just(Step::Answer),
-        2 => (0..4_000_u64).prop_map(Step::Wait),
-        1 => Just(Step::Reconnect),
-    ]
-}
-
-fn dialect() -> impl Strategy<Value = Dialect> {
-    prop_oneof![
-        Just(DELTA),
-        Just(DELTA_WITHOUT_VHDS),
-        Just(STATE_OF_THE_WORLD)
-    ]
-}
-
-fn history() -> impl Strategy<Value = (Dialect, bool, Vec<Step>)> {
-    let steps = proptest::collection::vec(step(), 0..60);
-    (dialect(), any::<bool>(), steps)
-}
-
-fn live((dialect, names_culprits, steps): (Dialect, bool, Vec<Step>)) {
-    let mut model = Model::new(dialect, names_culprits);
-    for step in steps {
-        model.step(step);
-    }
-    model.settle();
-    model.check();
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
-    #[test]
-    fn in_the_end_a_client_has_what_its_group_has(history in history()) {
-        live(history);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(50_000))]
-    #[test]
-    #[ignore = "soak"]
-    fn in_the_end_a_client_has_what_its_group_has_in_many_histories(history in history()) {
-        live(history);
     }
 }
