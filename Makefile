@@ -45,6 +45,7 @@ guests:
 build: guests
 	@echo '== building the release binaries; the first time takes some ten minutes'
 	cargo build --release --package chiton --package chiton-example-backend --package chiton-tests --bins
+	"$(TARGET)/release/chiton" precompile "$(TARGET)/release/chiton-compiled"
 
 .PHONY: run
 run: build
@@ -61,6 +62,7 @@ test:
 	@echo '== building tests; the first time takes some fifteen minutes'
 	cargo build --workspace --all-targets
 	@tests/tools/seed-target.sh save "$(CACHE)" "$(TARGET)"
+	"$(TARGET)/debug/chiton" precompile "$(TARGET)/debug/chiton-compiled"
 	@echo '== running tests'
 	@$(TEST_ENV) cargo test --workspace
 	@echo '== the same source gives the same components'

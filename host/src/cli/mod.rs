@@ -10,9 +10,10 @@ mod render;
 mod serve;
 
 use crate::config::Settings;
+use crate::sandbox::compiler;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// A Kubernetes gateway control plane whose reconcile logic is WebAssembly.
@@ -37,6 +38,19 @@ enum Commands {
     Modules(Ask),
     /// Print a bootstrap for an Envoy that somebody else runs
     Bootstrap(Bootstrap),
+    /// Compile the built-in reconcilers into a folder, as `chiton-compiled` beside the program to be
+    /// part of a package: first starts are quick then
+    Precompile(Precompile),
+    /// Compile the component on standard input into a folder of compiled modules
+    #[command(name = compiler::COMMAND, hide = true)]
+    CompileModule(Precompile),
+}
+
+#[derive(Args)]
+struct Precompile {
+    /// The folder; it is made if it is not there
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
 }
 
 #[derive(Args)]
@@ -132,11 +146,18 @@ pub fn main() -> ExitCode {
         Commands::Status(options) => ask::status(&options),
         Commands::Modules(options) => ask::modules(&options),
         Commands::Bootstrap(options) => ask::bootstrap(&options),
+        Commands::Precompile(options) => precompile(&options.folder),
+        Commands::CompileModule(options) => compiler::run(&options.folder),
     };
     result.unwrap_or_else(|error| {
         eprintln!("chiton: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+fn precompile(folder: &Path) -> anyhow::Result<ExitCode> {
+    crate::modules::precompile(folder, crate::runtime::THIS_PROGRAM.into())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The settings of a command, from its flags and its file.

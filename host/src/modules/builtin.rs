@@ -99,6 +99,16 @@ pub(super) fn load(
     })
 }
 
+/// Compiles all of them into a folder of compiled modules.
+///
+/// # Errors
+/// The folder cannot be used, or one of them does not load.
+pub fn precompile(folder: &Path, program: PathBuf) -> anyhow::Result<()> {
+    let engine = Engine::compiling_apart(folder, program)?;
+    load(&engine, &Builtins::default())?;
+    Ok(())
+}
+
 type Components = BTreeMap<String, (String, Vec<u8>)>;
 
 fn embedded() -> Components {

@@ -27,7 +27,7 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-pub use builtin::{BuiltinError, Builtins};
+pub use builtin::{BuiltinError, Builtins, precompile};
 pub use info::{ModuleInfo, ModuleState};
 pub use live::{Changes, FailurePolicy, LiveModule, Modules, PolicyModule};
 pub use manifest::Manifest;

@@ -55,7 +55,7 @@ pub struct Registry {
 
 impl Registry {
     /// A registry with the built-in reconcilers live. What goes live is saved below `data_dir`;
-    /// candidates are tried on `world`.
+    /// candidates are tried on `world`. Modules are compiled by `program`, which is this one.
     ///
     /// # Errors
     /// See [`RegistryError`].
@@ -63,8 +63,9 @@ impl Registry {
         builtins: &Builtins,
         data_dir: &Path,
         world: Arc<ArcSwap<World>>,
+        program: PathBuf,
     ) -> Result<Arc<Self>, RegistryError> {
-        let engine = Engine::new(Some(&data_dir.join("compiled")))?;
+        let engine = Engine::compiling_apart(&data_dir.join("compiled"), program)?;
         let path = data_dir.join("modules");
         let saved =
             Saved::open(path.clone()).map_err(|error| RegistryError::Saved { path, error })?;

@@ -9,12 +9,13 @@ use crate::config::{Config, EnvoyMode};
 use crate::envoy::{self, DataDir, ManagedEnvoy};
 use crate::modules::Registry;
 use crate::pipeline::channel::Events;
-use crate::pipeline::{self, Driver, Engine};
+use crate::pipeline::{self, Driver, Engine, World};
 use crate::status::Board;
 use crate::store::Store;
 use crate::synchronizer::{Options, Synchronizer};
 use crate::watcher::files;
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use chiton_xds::{Listener, Server};
 use gate::Gate;
 use publish::Publisher;
@@ -27,6 +28,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+
+/// This program, also after its file was replaced.
+pub const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// How long parts may take to end once they are told to; then they are cut off.
 const END_TIME: Duration = Duration::from_secs(5);
@@ -44,15 +48,26 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
         pipeline::Metrics::new(&registry)?,
     )
     .context("cannot start threads for reconcilers")?;
-    let modules = Registry::start(
-        &config.reconcilers.clone().into(),
-        data_dir.path(),
-        engine.world(),
-    )?;
     let parts = CancellationToken::new();
     let mut tasks = JoinSet::new();
-
     let (problems, problems_seen) = watch::channel(Vec::new());
+    let admin_listener = bind("--admin-address", config.admin_address).await?;
+    info!(address = %admin_listener.local_addr()?, "admin server");
+    let listeners = xds_listeners(&config, &data_dir).await?;
+
+    // What takes its time, side by side.
+    let (modules, following, envoy) = tokio::join!(
+        start_modules(&config, &data_dir, engine.world()),
+        files::watch(&config.manifests, store.clone(), problems, parts.clone()),
+        start_envoy(&data_dir, &config, &stop),
+    );
+    let envoy = match envoy {
+        Err(_) if stop.is_cancelled() => return Ok(()),
+        envoy => envoy?,
+    };
+    let (modules, following) = (modules?, following?);
+    tasks.spawn(async move { following.await.context("the watcher stopped") });
+
     let admin = Admin {
         board: board.clone(),
         modules: modules.clone(),
@@ -60,8 +75,6 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
         problems: problems_seen,
         metrics: Arc::new(Metrics::new(registry)?),
     };
-    let admin_listener = bind("--admin-address", config.admin_address).await?;
-    info!(address = %admin_listener.local_addr()?, "admin server");
     let stopped = parts.clone().cancelled_owned();
     tasks.spawn(async move {
         admin::serve(admin_listener, admin, stopped)
@@ -69,7 +82,6 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
             .context("the admin server failed")
     });
 
-    let listeners = xds_listeners(&config, &data_dir).await?;
     let server = xds.clone();
     let stopped = parts.clone().cancelled_owned();
     tasks.spawn(async move {
@@ -79,18 +91,12 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
             .context("the xDS server failed")
     });
 
-    // Envoy first: one that outlived the last host says which addresses are its own.
-    let envoy = match start_envoy(&data_dir, &config, &stop).await {
-        Err(_) if stop.is_cancelled() => return Ok(()),
-        envoy => envoy?,
-    };
+    // An Envoy that outlived the last host says which addresses are its own.
     let gate = match &envoy {
         Some(envoy) => Some(Gate::new(bound(envoy).await)),
         None => None,
     };
 
-    let following = files::watch(&config.manifests, store.clone(), problems, parts.clone()).await?;
-    tasks.spawn(async move { following.await.context("the watcher stopped") });
     // Modules that are there from the start are live or refused before the first epoch.
     let (registry, inputs, world) = (modules.clone(), store.snapshot(), engine.world());
     tokio::task::spawn_blocking(move || registry.load_all(&inputs, &world))
@@ -157,6 +163,18 @@ async fn xds_listeners(config: &Config, data_dir: &DataDir) -> anyhow::Result<Ve
         listeners.push(Listener::Unix(unix_listener(&data_dir.xds_socket())?));
     }
     Ok(listeners)
+}
+
+/// Loads the built-in reconcilers.
+async fn start_modules(
+    config: &Config,
+    data_dir: &Arc<DataDir>,
+    world: Arc<ArcSwap<World>>,
+) -> anyhow::Result<Arc<Registry>> {
+    let (wanted, data_dir) = (config.reconcilers.clone().into(), data_dir.clone());
+    let start = move || Registry::start(&wanted, data_dir.path(), world, THIS_PROGRAM.into());
+    let started = tokio::task::spawn_blocking(start);
+    Ok(started.await.context("loading modules panicked")??)
 }
 
 /// Starts Envoy, or adopts one, if it is this host's to run. It ends when `stop` is cancelled, also in the middle of its start.

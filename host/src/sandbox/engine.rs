@@ -7,6 +7,8 @@
 
 use super::bindings;
 use super::call::Call;
+use super::compiler::{self, Compiler};
+use super::front_door::LoadError;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,6 +41,9 @@ const STACK: usize = 512 << 10;
 /// Frames shown in the backtrace of a trap.
 pub(super) const BACKTRACE_FRAMES: usize = 6;
 
+/// Folder beside the program with what its built-in reconcilers compile to.
+pub const SEED: &str = "chiton-compiled";
+
 /// Why there is no engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -60,6 +65,7 @@ pub enum EngineError {
 pub struct Engine {
     wasm: wasmtime::Engine,
     linker: Arc<Linker<Call>>,
+    compiler: Option<Arc<Compiler>>,
 }
 
 impl Engine {
@@ -83,7 +89,35 @@ impl Engine {
         Ok(Self {
             wasm,
             linker: Arc::new(linker),
+            compiler: None,
         })
+    }
+
+    /// An engine that keeps compiled modules in `cache` and lets `program`, which is this one, compile
+    /// them in processes of its own. A `cache` that does not exist yet is filled from
+    /// [`SEED`] beside the program, if that is there.
+    ///
+    /// # Errors
+    /// See [`EngineError`].
+    pub fn compiling_apart(cache: &Path, program: PathBuf) -> Result<Self, EngineError> {
+        let beside = std::env::current_exe().ok();
+        if let Some(from) = beside.and_then(|path| Some(path.parent()?.join(SEED)))
+            && let Err(reason) = compiler::seed(cache, &from)
+        {
+            tracing::warn!(folder = %from.display(), reason, "compiled modules that came with the program cannot be used");
+        }
+        let mut engine = Self::new(Some(cache))?;
+        let compiler = Compiler::new(program, cache.to_owned(), &engine.wasm);
+        engine.compiler = Some(Arc::new(compiler));
+        Ok(engine)
+    }
+
+    /// Has the component compiled by another process, if this engine does that.
+    pub(super) fn compile_apart(&self, bytes: &[u8]) -> Result<(), LoadError> {
+        match &self.compiler {
+            Some(compiler) => compiler.compile(bytes),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn wasm(&self) -> &wasmtime::Engine {
@@ -141,7 +175,7 @@ fn open_cache(path: &Path) -> Result<Cache, EngineError> {
         .mode(0o700)
         .create(path)
         .map_err(|error| refuse(error.to_string()))?;
-    ours_alone(path).map_err(refuse)?;
+    ours_alone(path, false).map_err(refuse)?;
     let path = path
         .canonicalize()
         .map_err(|error| refuse(error.to_string()))?;
@@ -152,11 +186,12 @@ fn open_cache(path: &Path) -> Result<Cache, EngineError> {
     Cache::new(config).map_err(|error| refuse(error.to_string()))
 }
 
-/// What is compiled there runs with the host's rights: nobody else may write it.
-fn ours_alone(path: &Path) -> Result<(), String> {
+/// What is compiled there runs with the host's rights: nobody else may write it, but perhaps root.
+pub(super) fn ours_alone(path: &Path, or_of_root: bool) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if metadata.uid() != nix::unistd::geteuid().as_raw() {
+    let owner = metadata.uid();
+    if owner != nix::unistd::geteuid().as_raw() && !(or_of_root && owner == 0) {
         return Err("the folder belongs to another user".into());
     }
     if metadata.mode() & 0o022 != 0 {

@@ -41,6 +41,9 @@ pub enum LoadError {
     /// It cannot be parsed or compiled.
     #[error("the component is truncated or damaged: {0}")]
     Damaged(String),
+    /// Compiling it did not come to an end within the limits.
+    #[error("the component could not be compiled within the limits of memory and time: {0}")]
+    TooHard(String),
     /// It imports what is not of the contract.
     #[error("the component imports {}, which no reconciler may: a reconciler has no clock, file, network or environment of its own", .0.join(", "))]
     UnknownImports(Vec<String>),
@@ -78,6 +81,7 @@ pub enum LoadError {
 /// a thread that serves others.
 pub(super) fn compile(engine: &Engine, bytes: &[u8]) -> Result<Component, LoadError> {
     check_bytes(bytes)?;
+    engine.compile_apart(bytes)?;
     let component = Component::from_binary(engine.wasm(), bytes)
         .map_err(|error| LoadError::Damaged(fault::root(&error)))?;
     let (imports, exports) = names(engine, &component);

@@ -6,6 +6,7 @@
 mod answer;
 mod bindings;
 mod call;
+pub mod compiler;
 mod component;
 mod engine;
 mod fault;
@@ -18,7 +19,7 @@ mod tests;
 
 pub(crate) use component::is_dns_label;
 pub use component::{Component, Terms, digest};
-pub use engine::{Engine, EngineError, MAX_MEMORY};
+pub use engine::{Engine, EngineError, MAX_MEMORY, SEED};
 pub use front_door::{CONTRACT, LoadError, MAX_COMPONENT};
 pub use limits::{LOG_MESSAGES, Limits};
 
