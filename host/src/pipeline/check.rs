@@ -142,7 +142,7 @@ pub(super) fn conditions(returned: &[Condition]) -> Result<(), String> {
 
 /// Decodes strictly: `chiton-ir` lets a reconciler read documents of a newer host, but what the host
 /// does not understand whole it must not serve.
-fn decode<T: DeserializeOwned>(name: &str, body: &[u8]) -> Result<T, String> {
+fn decode<T: DeserializeOwned + Clone>(name: &str, body: &[u8]) -> Result<T, String> {
     let mut unknown = None;
     let mut track = serde_path_to_error::Track::new();
     let mut json = serde_json::Deserializer::from_slice(body);
@@ -150,13 +150,14 @@ fn decode<T: DeserializeOwned>(name: &str, body: &[u8]) -> Result<T, String> {
     let decoded = serde_ignored::deserialize(tracked, |path| {
         unknown.get_or_insert_with(|| path.to_string());
     });
-    let document =
+    let document: T =
         decoded.map_err(|error| in_document(name, &format!("{}: {error}", track.path())))?;
     json.end()
         .map_err(|error| in_document(name, &error.to_string()))?;
     match unknown {
         Some(path) => Err(in_document(name, &format!("unknown field `{path}`"))),
-        None => Ok(document),
+        // A clone has no spare room, which lists that grew while they were read have plenty of.
+        None => Ok(document.clone()),
     }
 }
 

@@ -26,7 +26,7 @@ impl Offline {
     #[must_use]
     pub fn objects(&self) -> Vec<ObjectStatus> {
         let findings = self.delta.findings.iter();
-        let findings = findings.filter_map(|(key, findings)| Some((key, findings.as_ref()?)));
+        let findings = findings.filter_map(|(key, findings)| Some((key, findings.as_deref()?)));
         status::all(&self.world, findings.collect(), None)
     }
 }

@@ -41,9 +41,7 @@ impl Board {
         state.world = world;
         for (key, findings) in &delta.findings {
             match findings {
-                Some(findings) => state
-                    .findings
-                    .insert(key.clone(), Arc::new(findings.clone())),
+                Some(findings) => state.findings.insert(key.clone(), findings.clone()),
                 None => state.findings.remove(key),
             };
         }

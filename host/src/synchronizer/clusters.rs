@@ -12,7 +12,6 @@ pub type Uses = BTreeMap<(Arc<str>, String), Source>;
 /// Which routes use which clusters.
 #[derive(Debug, Default)]
 pub struct Clusters {
-    of_route: BTreeMap<Key, Uses>,
     by_name: BTreeMap<String, Cluster>,
     by_object: BTreeMap<Key, BTreeSet<String>>,
 }
@@ -24,10 +23,9 @@ struct Cluster {
 }
 
 impl Clusters {
-    /// Replaces what a route uses and returns the clusters that are new, or no longer used, in a
-    /// fleet.
-    pub fn set(&mut self, route: &Key, uses: Uses) -> BTreeSet<(Arc<str>, String)> {
-        let old = self.of_route.remove(route).unwrap_or_default();
+    /// Replaces what a route used by what it uses now and returns the clusters that are new, or no
+    /// longer used, in a fleet.
+    pub fn set(&mut self, route: &Key, old: &Uses, uses: &Uses) -> BTreeSet<(Arc<str>, String)> {
         let mut touched = BTreeSet::new();
         for (id, _) in old.iter().filter(|(id, _)| !uses.contains_key(*id)) {
             if self.release(route, id) {
@@ -38,9 +36,6 @@ impl Clusters {
             if self.hold(route, id, source) {
                 touched.insert(id.clone());
             }
-        }
-        if !uses.is_empty() {
-            self.of_route.insert(route.clone(), uses);
         }
         touched
     }
@@ -112,11 +107,13 @@ mod tests {
         let id: (Arc<str>, String) = ("default".into(), "service_default_s_80".into());
         let uses: Uses = [(id.clone(), Source::Service(service.clone(), 80))].into();
         let route = |name| Key::new("g", "HTTPRoute", "default", name);
-        assert_eq!(clusters.set(&route("a"), uses.clone()), [id.clone()].into());
-        assert!(clusters.set(&route("b"), uses).is_empty());
-        assert!(clusters.set(&route("a"), Uses::new()).is_empty());
+        let none = Uses::new();
+        let touched = clusters.set(&route("a"), &none, &uses);
+        assert_eq!(touched, [id.clone()].into());
+        assert!(clusters.set(&route("b"), &none, &uses).is_empty());
+        assert!(clusters.set(&route("a"), &uses, &none).is_empty());
         assert_eq!(clusters.of_object(&service).count(), 1);
-        assert_eq!(clusters.set(&route("b"), Uses::new()), [id].into());
+        assert_eq!(clusters.set(&route("b"), &uses, &none), [id].into());
         assert_eq!(clusters.of_object(&service).count(), 0);
     }
 }

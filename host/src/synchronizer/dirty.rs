@@ -62,7 +62,7 @@ impl Synchronizer {
         if key.is(GATEWAY_GROUP, "ReferenceGrant") {
             let object = inputs.get(key).map(|object| &**object);
             for grant in self.grants.update(key, object) {
-                self.mark_followers(&Followed::Grant(grant), dirty);
+                self.mark_followers(&Followed::Grant(Arc::new(grant)), dirty);
             }
             dirty.findings.insert(key.clone());
         } else if is_slice(key) {

@@ -7,6 +7,7 @@ use super::dirty::Dirty;
 use super::ids::{HostId, ListenerId, resource};
 use super::outcomes::{Arena, Loss, Outcome};
 use super::policies::Prepared;
+use super::references::Source;
 use super::routes::Routed;
 use super::{Findings, Synchronizer, endpoints, grants, references};
 use crate::pipeline::World;
@@ -35,10 +36,10 @@ impl Synchronizer {
         &mut self,
         world: &World,
         dirty: &Dirty,
-    ) -> BTreeMap<Key, Option<Findings>> {
+    ) -> BTreeMap<Key, Option<Arc<Findings>>> {
         let mut changed = BTreeMap::new();
         for key in &dirty.findings {
-            let new = self.find(key, world);
+            let new = self.find(key, world).map(Arc::new);
             if self.findings.get(key) == new.as_ref() {
                 continue;
             }
@@ -149,7 +150,7 @@ impl Synchronizer {
                 continue;
             }
             let fleet = needed.entry(place.route_config.fleet.clone()).or_default();
-            let clusters = route.plan.clusters.keys();
+            let clusters = route.plan.clusters.iter().map(Source::cluster_name);
             fleet.extend(clusters.map(|name| resource(ResourceType::Cluster, name)));
         }
     }
@@ -339,7 +340,7 @@ impl Synchronizer {
         let found = if let Some(gateway) = gateway {
             gateway.listeners.iter().any(|it| it.name == *section)
         } else if let Some(route) = self.routes.get(&key) {
-            route.rules.contains(section)
+            route.rules.has(section)
         } else {
             // A route without a document says itself what is wrong with it; an API has no sections.
             !object.is(CHITON_GROUP, "API")

@@ -1,5 +1,6 @@
 //! Who depends on which object that the host follows, in both directions.
 
+use super::sorted::Sorted;
 use crate::store::{Key, Text};
 use chiton_ir::GroupKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ pub enum Followed {
     /// An object.
     Object(Key),
     /// The grants of a namespace to a kind of object in another namespace.
-    Grant(GrantId),
+    Grant(Arc<GrantId>),
 }
 
 /// What a `ReferenceGrant` may allow: references from a kind in a namespace into another namespace.
@@ -39,26 +40,23 @@ pub enum Follower {
 /// The index.
 #[derive(Debug, Default)]
 pub struct References {
-    forward: BTreeMap<Follower, BTreeSet<Followed>>,
+    forward: BTreeMap<Follower, Sorted<Followed>>,
     reverse: BTreeMap<Followed, BTreeSet<Follower>>,
 }
 
 impl References {
     /// Replaces what a follower looked at.
-    pub fn set(&mut self, follower: &Follower, seen: BTreeSet<Followed>) {
-        let before = if seen.is_empty() {
-            self.forward.remove(follower)
-        } else {
-            self.forward.insert(follower.clone(), seen.clone())
-        };
-        for gone in before.iter().flatten().filter(|old| !seen.contains(old)) {
+    pub fn set(&mut self, follower: &Follower, seen: Sorted<Followed>) {
+        let before = self.forward.remove(follower).unwrap_or_default();
+        for gone in before.difference(&seen) {
             remove(&mut self.reverse, gone, follower);
         }
-        for new in seen {
-            self.reverse
-                .entry(new)
-                .or_default()
-                .insert(follower.clone());
+        for new in seen.difference(&before) {
+            let followers = self.reverse.entry(new.clone()).or_default();
+            followers.insert(follower.clone());
+        }
+        if !seen.is_empty() {
+            self.forward.insert(follower.clone(), seen);
         }
     }
 
@@ -90,11 +88,11 @@ mod tests {
     fn what_is_no_longer_followed_has_no_followers() {
         let mut references = References::default();
         let route = Follower::Route(Key::new("g", "HTTPRoute", "default", "r"));
-        references.set(&route, [object("a"), object("b")].into());
-        references.set(&route, [object("b")].into());
+        references.set(&route, BTreeSet::from([object("a"), object("b")]).into());
+        references.set(&route, BTreeSet::from([object("b")]).into());
         assert_eq!(references.followers(&object("a")).count(), 0);
         assert_eq!(references.followers(&object("b")).count(), 1);
-        references.set(&route, BTreeSet::new());
+        references.set(&route, Sorted::default());
         assert_eq!(references.followers(&object("b")).count(), 0);
         assert!(references.forward.is_empty() && references.reverse.is_empty());
     }

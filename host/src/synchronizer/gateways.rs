@@ -43,8 +43,10 @@ impl Synchronizer {
             let (policy, followed) = document
                 .map(|policy| preparer.prepare(&key, &policy))
                 .unzip();
-            self.references
-                .set(&Follower::Policy(key.clone()), followed.unwrap_or_default());
+            self.references.set(
+                &Follower::Policy(key.clone()),
+                followed.unwrap_or_default().into(),
+            );
             for target in self.policies.set(&key, policy) {
                 self.mark_target(&target, dirty);
             }
@@ -94,7 +96,7 @@ impl Synchronizer {
         for fleet in std::mem::take(&mut dirty.fleets) {
             let new = self.lay_out(&fleet, world);
             self.references
-                .set(&Follower::Fleet(fleet.clone()), new.followed.clone());
+                .set(&Follower::Fleet(fleet.clone()), new.followed.clone().into());
             let old = self.layouts.remove(&fleet).unwrap_or_default();
             self.publish_layout(&fleet, &old, &new);
             self.mark_sites(&old, &new, dirty);

@@ -6,6 +6,7 @@ use crate::store::{Key, Object, Text};
 use chiton_ir::{GroupKind, ObjectRef};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct ReferenceGrant {
@@ -85,7 +86,7 @@ impl Grants {
             .flatten()
             .filter_map(|grant| self.grants.get(grant))
             .any(|grant| grant.allows(&id, to));
-        followed.insert(Followed::Grant(id));
+        followed.insert(Followed::Grant(Arc::new(id)));
         permitted
     }
 }

@@ -49,6 +49,7 @@ mod references;
 mod routes;
 mod rules;
 mod secrets;
+mod sorted;
 #[cfg(test)]
 mod tests;
 
@@ -101,7 +102,7 @@ pub struct Delta {
     /// Changed resources by fleet. One call of `chiton_xds` a fleet publishes them at once.
     pub resources: BTreeMap<String, Vec<Change>>,
     /// New findings of the objects whose findings changed; `None`: the object is gone.
-    pub findings: BTreeMap<Key, Option<Findings>>,
+    pub findings: BTreeMap<Key, Option<Arc<Findings>>>,
 }
 
 /// The synchronizer.
@@ -129,7 +130,7 @@ pub struct Synchronizer {
     clusters: clusters::Clusters,
     outcomes: outcomes::Outcomes,
     published: publish::Published,
-    findings: BTreeMap<Key, Findings>,
+    findings: BTreeMap<Key, Arc<Findings>>,
 }
 
 impl Synchronizer {
@@ -181,7 +182,7 @@ impl Synchronizer {
     /// What the synchronizer says of an object, if it says anything.
     #[must_use]
     pub fn findings(&self, key: &Key) -> Option<&Findings> {
-        self.findings.get(key)
+        self.findings.get(key).map(|findings| &**findings)
     }
 
     /// The fleet of a Gateway.

@@ -7,6 +7,7 @@ use super::followed::{self, Follower};
 use super::hostnames;
 use super::ids::{Age, HostId, ListenerId};
 use super::rules::{Plan, Planner};
+use super::sorted::Sorted;
 use crate::pipeline::World;
 use crate::store::Key;
 use chiton_ir::ParentRef;
@@ -20,13 +21,28 @@ pub struct Routed {
     /// Its parents, as it names them.
     pub parents: Vec<ParentRef>,
     /// Names of its rules.
-    pub rules: BTreeSet<String>,
+    pub rules: Sorted<String>,
     /// What its rules come to.
     pub plan: Plan,
     /// Virtual hosts that hold its entries.
-    pub places: BTreeSet<HostId>,
+    pub places: Sorted<HostId>,
     /// Listeners that accepted it.
-    pub listeners: BTreeSet<ListenerId>,
+    pub listeners: Sorted<ListenerId>,
+}
+
+impl Routed {
+    /// Clusters that it uses, in the fleets where it is served.
+    fn uses(&self) -> Uses {
+        let fleets = self.places.iter().map(|place| &place.route_config.fleet);
+        fleets
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .flat_map(|fleet| {
+                let sources = self.plan.clusters.iter();
+                sources.map(|source| ((fleet.clone(), source.cluster_name()), source.clone()))
+            })
+            .collect()
+    }
 }
 
 impl Synchronizer {
@@ -66,13 +82,10 @@ impl Synchronizer {
     }
 
     fn route(&self, key: &Key, route: &Route, world: &World) -> Routed {
+        let names = route.rules.iter().filter_map(|it| it.name.clone());
         let mut routed = Routed {
             parents: route.parents.iter().map(|it| it.parent.clone()).collect(),
-            rules: route
-                .rules
-                .iter()
-                .filter_map(|it| it.name.clone())
-                .collect(),
+            rules: names.collect::<BTreeSet<_>>().into(),
             ..Routed::default()
         };
         let age = Arc::new(Age::of(key, world.inputs.get(key)));
@@ -81,6 +94,8 @@ impl Synchronizer {
             grants: &self.grants,
         };
         routed.plan = planner.plan(key, &age, route, &self.apis.mounts(key));
+        let mut places = BTreeSet::new();
+        let mut listeners = BTreeSet::new();
         for parent in &route.parents {
             let gateway = Key::from(&parent.parent.object);
             for listener in &parent.listeners {
@@ -88,41 +103,55 @@ impl Synchronizer {
                     gateway: gateway.clone(),
                     section: listener.name.as_str().into(),
                 };
-                self.place(&id, &listener.hostnames, &mut routed);
-                routed.listeners.insert(id);
+                let faults = &mut routed.plan.faults;
+                places.extend(self.places(&id, &listener.hostnames, faults));
+                listeners.insert(id);
             }
         }
         if routed.plan.entries.is_empty() {
-            routed.places.clear();
+            places.clear();
         }
+        routed.places = places.into();
+        routed.listeners = listeners.into();
         routed
     }
 
     /// The virtual hosts of the hostnames that belong to the listener.
-    fn place(&self, listener: &ListenerId, names: &[String], routed: &mut Routed) {
+    fn places(
+        &self,
+        listener: &ListenerId,
+        names: &[String],
+        faults: &mut Vec<String>,
+    ) -> Vec<HostId> {
+        let mut places = Vec::new();
         for name in names {
             if !hostnames::is_valid(name) {
-                let fault = format!("{name:?} is not a hostname and is not served");
-                routed.plan.faults.push(fault);
+                faults.push(format!("{name:?} is not a hostname and is not served"));
                 continue;
             }
             for id in self.bindings(listener) {
                 let owner = self.site(id).and_then(|site| site.owner(name));
                 if owner == Some(listener) {
-                    routed.places.insert(id.host(name));
+                    places.push(id.host(name));
                 }
             }
         }
+        places
     }
 
     fn mark_route(&mut self, key: &Key, old: &Routed, new: &Routed, dirty: &mut Dirty) {
         self.references
             .set(&Follower::Route(key.clone()), new.plan.followed.clone());
         if old.plan.entries == new.plan.entries {
-            let moved = old.places.symmetric_difference(&new.places);
-            dirty.hosts.extend(moved.cloned());
+            dirty
+                .hosts
+                .extend(old.places.difference(&new.places).cloned());
+            dirty
+                .hosts
+                .extend(new.places.difference(&old.places).cloned());
         } else {
-            dirty.hosts.extend(old.places.union(&new.places).cloned());
+            dirty.hosts.extend(old.places.iter().cloned());
+            dirty.hosts.extend(new.places.iter().cloned());
         }
         for host in old.places.difference(&new.places) {
             if let Some(host) = self.hosts.get_mut(host) {
@@ -142,14 +171,8 @@ impl Synchronizer {
             attached.insert(key.clone());
             dirty.findings.insert(listener.gateway.clone());
         }
-        let mut uses = Uses::new();
-        for place in &new.places {
-            let fleet = &place.route_config.fleet;
-            for (name, source) in &new.plan.clusters {
-                uses.insert((fleet.clone(), name.clone()), source.clone());
-            }
-        }
-        dirty.clusters.extend(self.clusters.set(key, uses));
+        let touched = self.clusters.set(key, &old.uses(), &new.uses());
+        dirty.clusters.extend(touched);
         dirty.findings.insert(key.clone());
         dirty.findings.extend(self.apis.naming(key).cloned());
     }

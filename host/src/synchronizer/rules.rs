@@ -6,6 +6,7 @@ use super::ids::Age;
 use super::model::{Action, RouteEntry, WeightedCluster};
 use super::precedence::{Position, Rank};
 use super::references::{self, Refusal, Source};
+use super::sorted::Sorted;
 use crate::store::{Key, Snapshot};
 use chiton_ir::api::SandboxHeader;
 use chiton_ir::route::{Backend, Filter, Mirror, Route, Rule};
@@ -48,14 +49,22 @@ pub struct PlannedEntry {
 pub struct Plan {
     /// Entries, in no order that matters.
     pub entries: Vec<PlannedEntry>,
-    /// Clusters that the entries use, by name.
-    pub clusters: BTreeMap<String, Source>,
+    /// What the clusters are made from that the entries use.
+    pub clusters: Sorted<Source>,
     /// References that could not be followed, in the order of the rules.
     pub refusals: Vec<Refusal>,
     /// What is wrong with single rules.
     pub faults: Vec<String>,
     /// What was looked at.
-    pub followed: BTreeSet<Followed>,
+    pub followed: Sorted<Followed>,
+}
+
+/// What is found out on the way to a plan.
+#[derive(Default)]
+struct Notes {
+    refusals: Vec<Refusal>,
+    faults: Vec<String>,
+    followed: BTreeSet<Followed>,
 }
 
 /// What planning needs.
@@ -76,16 +85,19 @@ struct Resolved {
 impl Planner<'_> {
     /// Plans a route at its mounts. References are followed, and reported, even if there are none.
     pub fn plan(&self, key: &Key, age: &Arc<Age>, route: &Route, mounts: &[Mount]) -> Plan {
-        let mut plan = Plan::default();
+        let matches: usize = route.rules.iter().map(|rule| rule.matches.len()).sum();
+        let mut entries = Vec::with_capacity(matches * mounts.len());
+        let mut clusters = BTreeSet::new();
+        let mut notes = Notes::default();
         for (index, rule) in route.rules.iter().enumerate() {
-            let mut used = BTreeMap::new();
-            let resolved = self.resolve(key, index, rule, &mut used, &mut plan);
+            let mut used = BTreeSet::new();
+            let resolved = self.resolve(key, index, rule, &mut used, &mut notes);
             let name = match &rule.name {
                 Some(rule) => format!("{}/{}/{rule}", key.namespace, key.name),
                 None => format!("{}/{}", key.namespace, key.name),
             };
             for mount in mounts {
-                let before = plan.entries.len();
+                let before = entries.len();
                 for (alternative, matches) in rule.matches.iter().enumerate() {
                     let entry = RouteEntry {
                         name: name.clone(),
@@ -107,18 +119,29 @@ impl Planner<'_> {
                     let required = usize::from(mount.sandbox && mount.header.is_some());
                     let rank = Rank::new(&mount.prefix, matches, required, age.clone(), position);
                     let (entry, fault) = super::checks::sound(entry);
-                    plan.faults
+                    notes
+                        .faults
                         .extend(fault.map(|fault| format!("rule {index}: {fault}")));
-                    if let Some(entry) = entry {
-                        plan.add(rank, entry, key, rule, mount);
-                    }
+                    entries.extend(entry.map(|entry| PlannedEntry {
+                        rank,
+                        entry,
+                        route: key.clone(),
+                        rule: rule.name.clone(),
+                        api: mount.api.clone(),
+                    }));
                 }
-                if plan.entries.len() > before {
-                    plan.clusters.append(&mut used.clone());
+                if entries.len() > before {
+                    clusters.append(&mut used.clone());
                 }
             }
         }
-        plan
+        Plan {
+            entries,
+            clusters: clusters.into(),
+            refusals: notes.refusals,
+            faults: notes.faults,
+            followed: notes.followed.into(),
+        }
     }
 
     fn resolve(
@@ -126,8 +149,8 @@ impl Planner<'_> {
         route: &Key,
         index: usize,
         rule: &Rule,
-        used: &mut BTreeMap<String, Source>,
-        plan: &mut Plan,
+        used: &mut BTreeSet<Source>,
+        notes: &mut Notes,
     ) -> Resolved {
         let fixed = |status| Resolved {
             action: Action::Respond {
@@ -144,10 +167,10 @@ impl Planner<'_> {
         let action = if rule.filters.iter().any(is_redirect) {
             Action::Redirect
         } else {
-            self.forward(route, index, &rule.backends, used, plan)
+            self.forward(route, index, &rule.backends, used, notes)
         };
-        let mut mirrored = BTreeMap::new();
-        let mut mirrors = self.mirrors(route, &rule.filters, &mut mirrored, plan);
+        let mut mirrored = BTreeSet::new();
+        let mut mirrors = self.mirrors(route, &rule.filters, &mut mirrored, notes);
         if matches!(action, Action::Forward { .. }) {
             used.append(&mut mirrored);
         } else {
@@ -167,8 +190,8 @@ impl Planner<'_> {
         route: &Key,
         index: usize,
         backends: &[Backend],
-        used: &mut BTreeMap<String, Source>,
-        plan: &mut Plan,
+        used: &mut BTreeSet<Source>,
+        notes: &mut Notes,
     ) -> Action {
         let mut clusters = Vec::new();
         let mut broken = 0;
@@ -179,18 +202,18 @@ impl Planner<'_> {
                 &backend.target,
                 self.inputs,
                 self.grants,
-                &mut plan.followed,
+                &mut notes.followed,
             );
             let source = match followed {
                 Ok(source) => source,
                 Err(refusal) => {
-                    plan.refusals.push(refusal);
+                    notes.refusals.push(refusal);
                     broken += u64::from(backend.weight);
                     continue;
                 }
             };
             if !backend.filters.iter().all(is_header_filter) {
-                plan.faults.push(format!(
+                notes.faults.push(format!(
                     "rule {index}: a backend may only have header filters, but that of {} has \
                      another one; its share is answered with {BROKEN}",
                     backend.target.object
@@ -200,7 +223,7 @@ impl Planner<'_> {
             }
             if backend.weight > 0 {
                 let cluster = source.cluster_name();
-                used.insert(cluster.clone(), source);
+                used.insert(source);
                 clusters.push(WeightedCluster {
                     cluster,
                     weight: backend.weight,
@@ -210,7 +233,7 @@ impl Planner<'_> {
         }
         let sent: u64 = clusters.iter().map(|it| u64::from(it.weight)).sum();
         if sent + broken > u64::from(u32::MAX) {
-            plan.faults.push(format!(
+            notes.faults.push(format!(
                 "rule {index}: the weights of its backends sum to more than {}; it is answered with \
                  {BROKEN}",
                 u32::MAX
@@ -230,23 +253,27 @@ impl Planner<'_> {
         &self,
         route: &Key,
         filters: &[Filter],
-        used: &mut BTreeMap<String, Source>,
-        plan: &mut Plan,
+        used: &mut BTreeSet<Source>,
+        notes: &mut Notes,
     ) -> Vec<(String, Option<(u32, u32)>)> {
         let mut mirrors = Vec::new();
         for filter in filters {
             let Filter::Mirror(Mirror { backend, fraction }) = filter else {
                 continue;
             };
-            let followed =
-                references::follow(route, backend, self.inputs, self.grants, &mut plan.followed);
+            let followed = references::follow(
+                route,
+                backend,
+                self.inputs,
+                self.grants,
+                &mut notes.followed,
+            );
             match followed {
                 Ok(source) => {
-                    let cluster = source.cluster_name();
-                    used.insert(cluster.clone(), source);
-                    mirrors.push((cluster, *fraction));
+                    mirrors.push((source.cluster_name(), *fraction));
+                    used.insert(source);
                 }
-                Err(refusal) => plan.refusals.push(refusal),
+                Err(refusal) => notes.refusals.push(refusal),
             }
         }
         mirrors
@@ -258,18 +285,6 @@ impl Mount {
     fn environment(&self) -> Option<(String, String, bool)> {
         let header = self.header.as_ref()?;
         Some((header.name.clone(), header.value.clone(), self.sandbox))
-    }
-}
-
-impl Plan {
-    fn add(&mut self, rank: Rank, entry: RouteEntry, route: &Key, rule: &Rule, mount: &Mount) {
-        self.entries.push(PlannedEntry {
-            rank,
-            entry,
-            route: route.clone(),
-            rule: rule.name.clone(),
-            api: mount.api.clone(),
-        });
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Lab {
     events: BTreeMap<Key, Event>,
     synchronizer: Synchronizer,
     pub proxies: Proxies,
-    pub findings: BTreeMap<Key, Findings>,
+    pub findings: BTreeMap<Key, Arc<Findings>>,
 }
 
 pub fn options() -> Options {

@@ -7,8 +7,9 @@ use super::names;
 use super::object::implicit_namespace;
 use super::problem::Problem;
 use crate::store::{Change, Key, Object};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// One object of a file.
@@ -21,14 +22,12 @@ pub struct Claim {
     pub leaving: bool,
 }
 
-/// Order of claims on one identity.
-type Place = (PathBuf, usize);
-
 /// All claims and who won.
 #[derive(Debug, Default)]
 pub struct Claims {
-    by_key: BTreeMap<Key, BTreeMap<Place, Claim>>,
-    by_path: BTreeMap<PathBuf, BTreeSet<Key>>,
+    /// Sorted by path and place in the file.
+    by_key: BTreeMap<Key, Vec<(Arc<Path>, Claim)>>,
+    by_path: BTreeMap<Arc<Path>, Vec<Key>>,
     served: BTreeMap<Key, Arc<Object>>,
     /// Number of objects in each namespace.
     used: BTreeMap<String, usize>,
@@ -41,7 +40,7 @@ impl Claims {
     pub fn set(&mut self, path: &Path, claims: Vec<Claim>) {
         for key in self.by_path.remove(path).unwrap_or_default() {
             if let Some(places) = self.by_key.get_mut(&key) {
-                places.retain(|(of, _), _| of != path);
+                places.retain(|(of, _)| **of != *path);
                 if places.is_empty() {
                     self.by_key.remove(&key);
                 }
@@ -51,15 +50,21 @@ impl Claims {
         if claims.is_empty() {
             return;
         }
-        let keys = self.by_path.entry(path.to_owned()).or_default();
-        for (index, claim) in claims.into_iter().enumerate() {
+        let path: Arc<Path> = path.into();
+        let keys = claims.iter().map(|claim| claim.object.key.clone());
+        self.by_path.insert(path.clone(), keys.collect());
+        for claim in claims {
             let key = claim.object.key.clone();
-            self.by_key
-                .entry(key.clone())
-                .or_default()
-                .insert((path.to_owned(), index), claim);
             self.touched.insert(key.clone());
-            keys.insert(key);
+            let place = (path.clone(), claim);
+            match self.by_key.entry(key) {
+                Entry::Vacant(entry) => drop(entry.insert(vec![place])),
+                Entry::Occupied(mut entry) => {
+                    let places = entry.get_mut();
+                    let after = places.partition_point(|(of, _)| *of <= path);
+                    places.insert(after, place);
+                }
+            }
         }
     }
 
@@ -95,7 +100,7 @@ impl Claims {
     }
 
     fn winner(&self, key: &Key) -> Option<Arc<Object>> {
-        let (_, claim) = self.by_key.get(key)?.first_key_value()?;
+        let (_, claim) = self.by_key.get(key)?.first()?;
         Some(claim.object.clone())
     }
 
@@ -151,7 +156,7 @@ impl Claims {
             .filter(|(_, claim)| !claim.leaving);
         let first = standing.next().map(|(_, claim)| claim.object.clone());
         let problems: Vec<Problem> = standing
-            .map(|((path, _), claim)| duplicate(path, &claim.object, first.as_deref()))
+            .map(|(path, claim)| duplicate(path, &claim.object, first.as_deref()))
             .collect();
         if problems.is_empty() {
             self.duplicates.remove(key);

@@ -102,7 +102,7 @@ impl Follower {
     }
 
     fn refresh(&mut self, wake: &Wake) {
-        self.watches.forget(&wake.moved);
+        self.watches.forget(&wake.names);
         let changes = self.tree.refresh(wake, Instant::now());
         self.commit(&changes);
         // A bounded number of times: what a new folder got before it was watched.
@@ -169,12 +169,12 @@ impl Watches {
 
     /// The kernel may have dropped the watches on these, or they may hang on folders that were moved
     /// away: the next [`Watches::set`] makes them anew.
-    fn forget(&mut self, moved: &[PathBuf]) {
+    fn forget(&mut self, moved: &BTreeSet<PathBuf>) {
         let Some(watcher) = &mut self.watcher else {
             return;
         };
         self.watched.retain(|folder| {
-            let lost = moved.iter().any(|path| folder.starts_with(path));
+            let lost = folder.ancestors().any(|path| moved.contains(path));
             if lost {
                 // Fails where the kernel was first.
                 let _ = watcher.unwatch(folder);

@@ -3,7 +3,7 @@
 use super::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs::{self, DirEntry, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -87,6 +87,11 @@ impl Scan {
         walk.scan
     }
 
+    /// Whether there are links.
+    pub fn has_links(&self) -> bool {
+        !self.links.is_empty()
+    }
+
     /// Whether all links point where they did.
     pub fn links_are_current(&self) -> bool {
         self.links
@@ -106,7 +111,7 @@ pub fn is_manifest(name: &OsStr) -> bool {
 }
 
 /// Hidden files, `..data` folders, and the backups and locks of editors.
-fn is_hidden(name: &OsStr) -> bool {
+pub fn is_hidden(name: &OsStr) -> bool {
     matches!(name.as_encoded_bytes().first(), Some(b'.' | b'~' | b'#'))
 }
 
@@ -123,13 +128,10 @@ impl Walk {
         let full = self.root.join(path);
         let listed = fs::metadata(&full).and_then(|metadata| {
             let real = fs::canonicalize(&full)?;
-            let mut names = Vec::new();
-            for entry in fs::read_dir(&full)? {
-                names.push(entry?.file_name());
-            }
-            Ok((metadata, real, names))
+            let entries: Vec<DirEntry> = fs::read_dir(&full)?.collect::<Result<_, _>>()?;
+            Ok((metadata, real, entries))
         });
-        let (metadata, real, mut names) = match listed {
+        let (metadata, real, mut entries) = match listed {
             Ok(listed) => listed,
             // A folder that went while it was looked at is like one that was not there.
             Err(error) if error.kind() == ErrorKind::NotFound && depth > 0 => return,
@@ -141,27 +143,34 @@ impl Walk {
         if depth > MAX_DEPTH {
             return self.block(path, "is nested too deeply");
         }
-        self.scan.folders.insert(real);
-        names.sort();
-        for name in names {
-            let entry = path.join(&name);
+        entries.sort_by_cached_key(DirEntry::file_name);
+        for entry in entries {
+            let name = entry.file_name();
             if name == "..data" {
-                self.note_link(&self.root.join(&entry));
+                self.note_link(&full.join(&name));
             }
             if !is_hidden(&name) {
-                self.entry(entry, &name, depth);
+                self.entry(path.join(&name), &entry, &real, depth);
             }
         }
+        self.scan.folders.insert(real);
     }
 
-    fn entry(&mut self, path: PathBuf, name: &OsStr, depth: usize) {
-        let full = self.root.join(&path);
-        self.note_link(&full);
-        let metadata = match fs::metadata(&full) {
-            Ok(metadata) => metadata,
+    /// An entry of the folder that really is `folder`.
+    fn entry(&mut self, path: PathBuf, entry: &DirEntry, folder: &Path, depth: usize) {
+        let found = entry.metadata().and_then(|metadata| {
+            if metadata.is_symlink() {
+                self.follow(&entry.path())
+            } else {
+                Ok((folder.join(entry.file_name()), metadata))
+            }
+        });
+        let name = entry.file_name();
+        let (real, metadata) = match found {
+            Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::NotFound => return,
             Err(error) => {
-                if is_manifest(name) {
+                if is_manifest(&name) {
                     self.block(&path, &error.to_string());
                 }
                 return;
@@ -170,7 +179,7 @@ impl Walk {
         if metadata.is_dir() {
             return self.folder(&path, depth + 1);
         }
-        if !is_manifest(name) {
+        if !is_manifest(&name) {
             return;
         }
         if !metadata.is_file() {
@@ -180,10 +189,7 @@ impl Walk {
         if !self.seen.insert((metadata.dev(), metadata.ino())) {
             return;
         }
-        let Ok(real) = fs::canonicalize(&full) else {
-            return;
-        };
-        if let Some(parent) = real.parent() {
+        if let Some(parent) = real.parent().filter(|parent| *parent != folder) {
             self.scan.folders.insert(parent.to_owned());
         }
         let found = Found {
@@ -192,6 +198,13 @@ impl Walk {
             stamp: Stamp::of(&metadata),
         };
         self.scan.files.insert(path, found);
+    }
+
+    /// What a link leads to.
+    fn follow(&mut self, link: &Path) -> std::io::Result<(PathBuf, Metadata)> {
+        self.note_link(link);
+        let metadata = fs::metadata(link)?;
+        Ok((fs::canonicalize(link)?, metadata))
     }
 
     fn block(&mut self, path: &Path, reason: &str) {

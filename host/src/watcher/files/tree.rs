@@ -2,17 +2,21 @@
 //!
 //! A plain state machine: [`Tree::refresh`] is given what to look at and the time, reads what
 //! changed, and returns the changes for the store. Nothing here waits.
+//!
+//! One name that comes or goes costs a look at that name, not at the tree, unless it may mean more
+//! ([`Named::Unclear`]).
 
 use super::claims::{Claim, Claims};
 use super::object::{Contents, contents};
 use super::problem::Problem;
-use super::scan::{Found, Scan, Stamp};
+use super::scan::{Found, Scan, Stamp, is_hidden, is_manifest};
 use super::wake::{Touch, Wake};
 use super::{DELETE_GRACE, MAX_FILE_BYTES, REPORT_AFTER, SETTLE, WRITING_LIMIT, parse};
 use crate::store::{Change, Key, Object};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,7 +34,7 @@ struct FileState {
     /// Objects that it no longer holds, and since when.
     leaving: BTreeMap<Key, (Arc<Object>, Instant)>,
     /// Why its newest content is not used, and when that is to be reported.
-    unusable: Option<(Problem, Instant)>,
+    unusable: Option<Box<(Problem, Instant)>>,
     /// Since when it is gone.
     missing: Option<Instant>,
 }
@@ -66,8 +70,8 @@ impl FileState {
         let report_at = self
             .unusable
             .as_ref()
-            .map_or(report_at, |(_, earlier)| *earlier);
-        self.unusable = Some((problem, report_at));
+            .map_or(report_at, |earlier| earlier.1);
+        self.unusable = Some(Box::new((problem, report_at)));
     }
 
     /// When, after `now`, something about the file changes by itself.
@@ -77,7 +81,7 @@ impl FileState {
             .leaving
             .values()
             .map(|(_, since)| *since + DELETE_GRACE);
-        let report = self.unusable.as_ref().map(|(_, at)| *at);
+        let report = self.unusable.as_ref().map(|fault| fault.1);
         leaving
             .chain(missing)
             .chain(report)
@@ -91,13 +95,16 @@ impl FileState {
 pub struct Tree {
     root: PathBuf,
     files: BTreeMap<PathBuf, FileState>,
-    /// Files by their path without links.
+    /// Where there are links: files by their path without links.
     by_real: BTreeMap<PathBuf, Found>,
     /// Files that somebody is writing, by real path, and until when they are left alone.
     writing: BTreeMap<PathBuf, Instant>,
     /// Files of which something changes by itself, and when.
     timed: BTreeMap<PathBuf, Instant>,
     folders: BTreeSet<PathBuf>,
+    /// The root without links, if there are no links below it either and all could be read: then a
+    /// name says where it is.
+    plain_root: Option<PathBuf>,
     blocked: Vec<Problem>,
     /// Problems of files, by path; those without are not there.
     problems: BTreeMap<PathBuf, Vec<Problem>>,
@@ -115,6 +122,7 @@ impl Tree {
             writing: BTreeMap::new(),
             timed: BTreeMap::new(),
             folders: BTreeSet::new(),
+            plain_root: None,
             blocked: Vec::new(),
             problems: BTreeMap::new(),
             claims: Claims::default(),
@@ -126,14 +134,8 @@ impl Tree {
     /// at once.
     pub fn refresh(&mut self, wake: &Wake, now: Instant) -> Vec<Change> {
         let forced = self.note_writers(wake, now);
-        let unknown = wake
-            .files
-            .keys()
-            .any(|real| !self.by_real.contains_key(real));
-        if wake.all || unknown {
+        if wake.all || !self.look_at(wake, &forced, now) {
             self.look_through(&forced, now);
-        } else {
-            self.look_at(&forced, now);
         }
         self.expire(now);
         self.loaded = true;
@@ -197,13 +199,67 @@ impl Tree {
         forced
     }
 
-    /// Looks at known files.
-    fn look_at(&mut self, forced: &BTreeSet<PathBuf>, now: Instant) {
-        for real in forced {
-            let Some(found) = self.by_real.get(real).cloned() else {
-                continue;
+    /// Looks at single files. False, and nothing is done, if that is not enough.
+    fn look_at(&mut self, wake: &Wake, forced: &BTreeSet<PathBuf>, now: Instant) -> bool {
+        let touched = wake.files.keys().chain(forced);
+        let names: BTreeSet<&PathBuf> = touched.chain(&wake.names).collect();
+        let mut there = Vec::new();
+        let mut gone = Vec::new();
+        for real in names {
+            match self.named(real, wake.names.contains(real)) {
+                Named::File(found) => there.push(found),
+                Named::Gone(path) => gone.push((real, path)),
+                Named::Nothing => {}
+                Named::Unclear => return false,
+            }
+        }
+        for (real, path) in gone {
+            self.writing.remove(real);
+            self.miss(&path, now);
+        }
+        for found in there {
+            self.visit(&found, forced.contains(&found.real), now);
+        }
+        true
+    }
+
+    /// What stands now at a path without links that was touched, or that came or went.
+    fn named(&self, real: &Path, came_or_went: bool) -> Named {
+        let Some(root) = &self.plain_root else {
+            return match self.by_real.get(real) {
+                Some(found) if !came_or_went => Named::File(found.clone()),
+                _ => Named::Unclear,
             };
-            self.visit(&found, true, now);
+        };
+        let (Ok(path), Some(name), Some(folder)) =
+            (real.strip_prefix(root), real.file_name(), real.parent())
+        else {
+            return Named::Unclear;
+        };
+        if !self.folders.contains(folder) || name == "..data" {
+            return Named::Unclear;
+        }
+        if is_hidden(name) {
+            return Named::Nothing;
+        }
+        match std::fs::symlink_metadata(real) {
+            Ok(metadata) if metadata.is_file() && !is_manifest(name) => Named::Nothing,
+            Ok(metadata) if metadata.is_file() && metadata.nlink() == 1 => Named::File(Found {
+                path: path.to_owned(),
+                real: real.to_owned(),
+                stamp: Stamp::of(&metadata),
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let known = self.files.get(path);
+                if self.folders.contains(real) {
+                    Named::Unclear
+                } else if known.is_some_and(|state| state.missing.is_none()) {
+                    Named::Gone(path.to_owned())
+                } else {
+                    Named::Nothing
+                }
+            }
+            _ => Named::Unclear,
         }
     }
 
@@ -216,9 +272,16 @@ impl Tree {
             }
             self.note_missing(&scan, now);
             let current = scan.links_are_current();
-            self.by_real = scan
-                .files
-                .into_values()
+            let links = scan.has_links();
+            self.plain_root = if links || !scan.blocked.is_empty() {
+                None
+            } else {
+                self.root.canonicalize().ok()
+            };
+            self.forget_writers(&scan);
+            let files = scan.files.into_values();
+            self.by_real = files
+                .filter(|_| self.plain_root.is_none())
                 .map(|found| (found.real.clone(), found))
                 .collect();
             self.folders = scan.folders;
@@ -227,8 +290,14 @@ impl Tree {
                 break;
             }
         }
-        let known = &self.by_real;
-        self.writing.retain(|real, _| known.contains_key(real));
+    }
+
+    /// Nobody is writing files that are not there any more.
+    fn forget_writers(&mut self, scan: &Scan) {
+        if !self.writing.is_empty() {
+            let known: HashSet<&PathBuf> = scan.files.values().map(|found| &found.real).collect();
+            self.writing.retain(|real, _| known.contains(real));
+        }
     }
 
     fn note_missing(&mut self, scan: &Scan, now: Instant) {
@@ -319,10 +388,10 @@ impl Tree {
         };
         self.claims.set(path, state.claims());
         let mut problems = state.good.problems.clone();
-        if let Some((problem, report_at)) = &state.unusable
-            && *report_at <= now
+        if let Some(fault) = &state.unusable
+            && fault.1 <= now
         {
-            problems.push(problem.clone());
+            problems.push(fault.0.clone());
         }
         if problems.is_empty() {
             self.problems.remove(path);
@@ -363,6 +432,18 @@ impl Tree {
             self.publish(&path, now);
         }
     }
+}
+
+/// What a name that came or went stands for.
+enum Named {
+    /// A file of manifests.
+    File(Found),
+    /// The file of this path in the tree is gone.
+    Gone(PathBuf),
+    /// Nothing that is read.
+    Nothing,
+    /// It may concern more than itself: a folder, a link, a file of several names.
+    Unclear,
 }
 
 /// The file's bytes and its stamp, of the same moment.

@@ -2,14 +2,13 @@
 
 use super::scan::is_manifest;
 use notify::event::{AccessKind, AccessMode, Event, EventKind, ModifyKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// Most paths that are remembered for their watches. A watch that is lost all the same costs the time
-/// to the next look.
-const MAX_MOVED: usize = 4096;
+/// Most names that are looked at one by one; where more came or went, everything is looked at.
+const MAX_NAMES: usize = 4096;
 
 /// What was last told of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +22,13 @@ pub enum Touch {
 /// What to look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wake {
-    /// The whole tree: names came or went.
+    /// The whole tree.
     pub all: bool,
     /// Files, by their path without links. Bounded by the number of files of the watched folders.
     pub files: BTreeMap<PathBuf, Touch>,
-    /// Paths, not of files, that came or went: watches on them and below may be lost.
-    pub moved: Vec<PathBuf>,
+    /// Names that came or went, of files and folders, by their path without links. Watches on them
+    /// and below may be lost.
+    pub names: BTreeSet<PathBuf>,
 }
 
 impl Wake {
@@ -41,7 +41,7 @@ impl Wake {
     }
 
     fn is_empty(&self) -> bool {
-        !self.all && self.files.is_empty()
+        !self.all && self.files.is_empty() && self.names.is_empty()
     }
 
     fn add(&mut self, event: Event) {
@@ -54,16 +54,19 @@ impl Wake {
             // Created, removed, or the kernel's queue ran over.
             _ => (None, true),
         };
-        self.all |= names;
+        // What is told without a path may be anywhere.
+        self.all |= names && event.paths.is_empty();
         for path in event.paths {
-            if path.file_name().is_some_and(is_manifest) {
-                if let Some(touch) = touch {
-                    self.files.insert(path, touch);
-                }
-            } else if names && self.moved.len() < MAX_MOVED {
-                self.moved.push(path);
+            if let Some(touch) = touch
+                && path.file_name().is_some_and(is_manifest)
+            {
+                self.files.insert(path.clone(), touch);
+            }
+            if names {
+                self.names.insert(path);
             }
         }
+        self.all |= self.names.len() > MAX_NAMES;
     }
 }
 
@@ -137,9 +140,21 @@ mod tests {
     }
 
     #[test]
-    fn names_that_come_wake_everything() {
+    fn names_that_come_are_remembered_and_too_many_wake_everything() {
         let mut wake = Wake::default();
-        wake.add(event(EventKind::Create(CreateKind::Folder), "/x"));
+        for number in 0..=MAX_NAMES {
+            assert!(!wake.all);
+            let name = format!("/{number}");
+            wake.add(event(EventKind::Create(CreateKind::Folder), &name));
+            assert_eq!(wake.names.len(), number + 1);
+        }
+        assert!(wake.all);
+    }
+
+    #[test]
+    fn what_is_lost_wakes_everything() {
+        let mut wake = Wake::default();
+        wake.add(Event::new(EventKind::Other).set_flag(notify::event::Flag::Rescan));
         assert!(wake.all);
     }
 }

@@ -21,6 +21,9 @@ impl Steps {
     fn new(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
+            if let Some((folder, _)) = name.split_once('/') {
+                fs::create_dir_all(dir.path().join(folder)).unwrap();
+            }
             write(dir.path(), name, text);
         }
         let mut steps = Self {
@@ -332,4 +335,68 @@ fn a_mounted_config_map_changes_as_a_whole() {
     assert_eq!(changes.len(), 2, "both in one commit");
     assert_eq!(steps.objects(), ["a:2", "b:2"]);
     assert_eq!(steps.problems(), Vec::<String>::new());
+}
+
+/// The kernel says that names came or went, and nothing else.
+fn told(steps: &mut Steps, names: &[&str], done: &[&str]) -> Vec<Change> {
+    let mut wake = Wake::default();
+    wake.names = names.iter().map(|name| steps.real(name)).collect();
+    let files = done.iter().map(|name| (steps.real(name), Touch::Done));
+    wake.files = files.collect();
+    steps.tree.refresh(&wake, steps.now)
+}
+
+#[test]
+fn a_name_that_comes_or_goes_is_looked_at_alone() {
+    let mut steps = Steps::new(&[("a.yaml", &service("a", 1)), ("d/b.yaml", &service("b", 1))]);
+    // Nobody tells of this one, so only a look at everything finds it.
+    steps.write("unseen.yaml", &service("unseen", 1));
+    steps.write("d/c.yaml", &service("c", 1));
+    steps.write(".hidden", "");
+    steps.write("a.yaml~", "");
+    let names = ["d/c.yaml", ".hidden", "a.yaml~", "never.yaml", "never"];
+    assert_eq!(told(&mut steps, &names, &["d/c.yaml"]).len(), 1);
+    assert_eq!(steps.objects(), ["a:1", "b:1", "c:1"]);
+
+    steps.remove("d/b.yaml");
+    told(&mut steps, &["d/b.yaml"], &[]);
+    assert_eq!(steps.pass(DELETE_GRACE).len(), 1);
+    fs::rename(steps.real("a.yaml"), steps.real("z.yaml")).unwrap();
+    told(&mut steps, &["a.yaml", "z.yaml"], &["a.yaml", "z.yaml"]);
+    assert_eq!(steps.objects(), ["a:1", "c:1"]);
+    steps.pass(DELETE_GRACE);
+    assert_eq!(steps.save("z.yaml", &service("a", 2)).len(), 1);
+    assert_eq!(steps.objects(), ["a:2", "c:1"]);
+    assert_eq!(steps.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn a_name_that_may_mean_more_has_everything_looked_at() {
+    let more: [fn(&Steps) -> &'static str; 4] = [
+        |steps| {
+            fs::create_dir(steps.real("x.yaml")).unwrap();
+            "x.yaml"
+        },
+        |steps| {
+            fs::rename(steps.real("d"), steps.real(".d")).unwrap();
+            "d"
+        },
+        |steps| {
+            symlink("a.yaml", steps.real("x.yaml")).unwrap();
+            "x.yaml"
+        },
+        |steps| {
+            fs::hard_link(steps.real("a.yaml"), steps.real("x.yaml")).unwrap();
+            "x.yaml"
+        },
+    ];
+    for change in more {
+        let mut steps = Steps::new(&[("a.yaml", &service("a", 1)), ("d/b.yaml", "")]);
+        let name = change(&steps);
+        steps.write("unseen.yaml", &service("unseen", 1));
+        told(&mut steps, &[name], &[]);
+        steps.pass(SETTLE);
+        assert_eq!(steps.objects(), ["a:1", "unseen:1"], "{name}");
+        assert_eq!(steps.problems(), Vec::<String>::new());
+    }
 }
