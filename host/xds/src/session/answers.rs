@@ -5,6 +5,7 @@ use super::subscription::{InFlight, Part, Sent};
 use crate::ResourceType;
 use crate::rows::Nack;
 use crate::snapshot::Entry;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -53,38 +54,41 @@ impl Session {
 
     fn on_accept(&mut self, kind: ResourceType, entry: &Arc<Entry>) {
         let name = &entry.name;
-        let has_any = |session: &Self| {
-            let row = session.rows(kind).get(name);
-            row.is_some_and(|row| row.acked.is_some())
-        };
-        let is_first = !has_any(self);
         let repeats = self.repeats(kind);
         let subscription = &mut self.subscriptions[kind];
+        let row = subscription.rows.get(name);
+        let had_any = row.is_some_and(|row| row.acked.is_some());
         subscription.rows.accept(name, &entry.version);
         let row = subscription.rows.get(name);
+        let has_any = row.is_some_and(|row| row.acked.is_some());
         if repeats && row.is_some_and(|row| row.acked.as_ref() == Some(&entry.version)) {
-            subscription.forms.insert(name.clone(), entry.clone());
+            let before = subscription.forms.insert(name.clone(), entry.clone());
             self.snapshot.remember(kind, entry);
-        }
-        if kind == ResourceType::RouteConfiguration && is_first && has_any(self) {
-            if self.dialect.inline {
+            if before.is_none() && self.holds_virtual_hosts(kind) {
                 self.mark_unsent_virtual_hosts(name);
-            } else {
-                // A client that never had it has none of its virtual hosts.
-                self.fresh.insert(name.clone());
-                self.mark_virtual_hosts(name, true);
             }
+        }
+        let is_parent = kind == ResourceType::RouteConfiguration && !self.dialect.inline;
+        if is_parent && has_any && !had_any {
+            // A client that never had it has none of its virtual hosts.
+            self.fresh.insert(name.clone());
+            self.mark_virtual_hosts(name, true);
         }
     }
 
     /// Marks virtual hosts that were looked at while there was no form of their route configuration
-    /// to send them with. Those that are in doubt are sent again anyway.
+    /// to send them with. Those that are sent again anyway are not.
     fn mark_unsent_virtual_hosts(&mut self, route_config: &str) {
         let snapshot = Arc::clone(&self.snapshot);
-        let kind = ResourceType::VirtualHost;
+        let (carrier, kind) = (ResourceType::RouteConfiguration, ResourceType::VirtualHost);
+        let retried: BTreeSet<Part> = self.subscriptions[carrier]
+            .retry
+            .iter()
+            .flatten()
+            .cloned()
+            .collect();
         for entry in snapshot.virtual_hosts(route_config) {
-            let row = self.rows(kind).get(&entry.name);
-            if row.is_none_or(|row| !row.sent.is_empty()) {
+            if !retried.contains(&(kind, entry.name.clone())) {
                 self.mark(kind, entry.name.clone(), false);
             }
         }
