@@ -82,10 +82,18 @@ impl Registry {
                 if entry.fingerprint == offer.fingerprint {
                     return true;
                 }
-                self.set_offered(offer, |slot| {
-                    *slot = offered.unwrap_or_else(|| Offered::new(offer));
-                });
-                false
+                let before = offered.unwrap_or_else(|| Offered::new(offer));
+                self.set_offered(offer, |slot| *slot = before);
+                let taken_back = entry
+                    .taken_back
+                    .filter(|it| it.fingerprint == offer.fingerprint);
+                match taken_back {
+                    Some(it) => {
+                        self.refuse(offer, it.reason);
+                        true
+                    }
+                    None => false,
+                }
             }
             Err(reason) => {
                 tracing::warn!(
@@ -147,9 +155,13 @@ impl Registry {
             source = %offer.source,
             "module goes live"
         );
+        let predecessor = before.map(|_| self.predecessor(&offer.name));
         self.save(offer, &candidate);
-        self.slots()
-            .go_live(&offer.name, candidate.module, offer.fingerprint.clone());
+        let mut slots = self.slots();
+        slots.go_live(&offer.name, candidate.module, offer.fingerprint.clone());
+        if let Some(slot) = slots.named.get_mut(&offer.name) {
+            slot.predecessor = predecessor;
+        }
         Ok(())
     }
 
@@ -162,6 +174,7 @@ impl Registry {
             fingerprint: offer.fingerprint.clone(),
             manifest: offer.text.clone(),
             digest: candidate.module.digest.clone(),
+            taken_back: None,
         };
         if let Err(error) = saved.save(&offer.name, entry, &candidate.bytes) {
             tracing::warn!(module = offer.name, %error, "the live module could not be saved: after a restart it is only in its ConfigMap");

@@ -13,6 +13,7 @@
 //! | `slots`, `info` | what is live, offered and retired, and what is shown of it |
 //! | `saved` | the bytes of live modules, for a restart |
 //! | `registry`, `consider` | all offers, and the steps of one |
+//! | `roll_back` | a swap undone |
 
 mod builtin;
 mod candidate;
@@ -22,6 +23,7 @@ mod live;
 mod manifest;
 mod offer;
 mod registry;
+mod roll_back;
 mod saved;
 mod slots;
 #[cfg(test)]

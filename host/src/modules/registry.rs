@@ -290,7 +290,7 @@ impl Registry {
     }
 
     /// Publishes what is live, if it is something else than before.
-    fn publish(&self) {
+    pub(super) fn publish(&self) {
         let modules = self.slots().modules();
         self.live.send_if_modified(|live| {
             let differs = !modules.changes_since(live).is_empty();

@@ -28,6 +28,18 @@ pub(super) struct Entry {
     pub manifest: String,
     /// SHA-256 of the component.
     pub digest: String,
+    /// The version that came after it, and was taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_back: Option<TakenBack>,
+}
+
+/// A version that was live and was taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TakenBack {
+    /// Fingerprint of the offer.
+    pub fingerprint: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// The folder.
@@ -93,6 +105,13 @@ impl Saved {
         write(&self.component(&entry.digest), bytes)?;
         let mut index = self.lock();
         index.insert(name.to_owned(), entry);
+        self.write_index(&index)
+    }
+
+    /// Forgets a name.
+    pub(super) fn forget(&self, name: &str) -> io::Result<()> {
+        let mut index = self.lock();
+        index.remove(name);
         self.write_index(&index)
     }
 

@@ -4,6 +4,7 @@ use super::builtin::Builtin;
 use super::candidate::Candidate;
 use super::info::{self, ModuleInfo, ModuleState};
 use super::offer::Offer;
+use super::roll_back::Predecessor;
 use super::{FailurePolicy, LiveModule, Manifest, Modules};
 use crate::store::Key;
 use chiton_ir::GroupKind;
@@ -62,6 +63,8 @@ pub(super) struct Slot {
     /// Whether what is live is offered by nobody any more. It goes on until those that offer the
     /// name have been considered.
     pub orphaned: bool,
+    /// What was live before, as long as it can be live again.
+    pub predecessor: Option<Predecessor>,
     pub offered: Option<Offered>,
     /// Offers of others that were refused when it was their turn.
     refused: BTreeMap<Key, Offered>,
@@ -73,6 +76,7 @@ impl Slot {
             source: first.source.clone(),
             live: None,
             orphaned: false,
+            predecessor: None,
             offered: Some(Offered::new(first)),
             refused: BTreeMap::new(),
         }

@@ -7,11 +7,12 @@ mod publish;
 use crate::admin::{self, Admin, Metrics};
 use crate::config::{Config, EnvoyMode};
 use crate::envoy::{self, DataDir, ManagedEnvoy};
-use crate::modules::Registry;
+use crate::modules::{FailurePolicy, PolicyModule, Registry};
 use crate::pipeline::channel::Events;
 use crate::pipeline::{self, Driver, Engine, World};
 use crate::status::Board;
 use crate::store::Store;
+use crate::synchronizer::holding::{AcceptedForms, Holder};
 use crate::synchronizer::{Options, Synchronizer};
 use crate::watcher::files;
 use anyhow::Context as _;
@@ -111,7 +112,8 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
     };
     tasks.spawn(driver.run(parts.clone()));
     let publisher = Publisher {
-        synchronizer: Synchronizer::new(options(&config)),
+        holder: holder(&config, modules.clone()),
+        modules,
         events,
         board,
         xds,
@@ -207,6 +209,18 @@ async fn bound(envoy: &ManagedEnvoy) -> BTreeSet<SocketAddr> {
             );
             BTreeSet::new()
         })
+}
+
+/// Holds back what proxies refuse.
+fn holder(config: &Config, modules: Arc<Registry>) -> Holder {
+    let fails_closed = move |name: &str| {
+        let PolicyModule::Live(module) = modules.live().policy(name) else {
+            return false;
+        };
+        module.failure_policy == FailurePolicy::FailClosed
+    };
+    let synchronizer = Synchronizer::new(options(config));
+    Holder::new(synchronizer, fails_closed, AcceptedForms::default())
 }
 
 /// What the synchronizer must know of this configuration.

@@ -3,12 +3,15 @@
 
 use super::gate::Gate;
 use crate::envoy::port_is_free;
+use crate::modules::Registry;
+use crate::pipeline::World;
 use crate::pipeline::channel::{Batch, Events};
 use crate::status::Board;
-use crate::synchronizer::{DEFAULT_FLEET, Synchronizer};
+use crate::synchronizer::holding::{Blamed, Holder};
+use crate::synchronizer::{DEFAULT_FLEET, Delta};
 use chiton_xds::Server;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
@@ -18,7 +21,8 @@ const RETRY_PORT: Duration = Duration::from_secs(2);
 /// What the task works with.
 #[derive(Debug)]
 pub(super) struct Publisher {
-    pub synchronizer: Synchronizer,
+    pub holder: Holder,
+    pub modules: Arc<Registry>,
     pub events: Arc<Events>,
     pub board: Arc<Board>,
     pub xds: Server,
@@ -29,18 +33,59 @@ pub(super) struct Publisher {
 impl Publisher {
     /// Runs until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
+        let mut answers = self.xds.ledger().changes();
+        let mut world = World::default();
         loop {
             let waiting = self.gate.as_ref().is_some_and(Gate::is_waiting);
+            let deadline = self.holder.deadline();
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
-                batch = self.events.next() => self.publish(&batch),
+                batch = self.events.next() => {
+                    self.apply(&batch);
+                    world = batch.world;
+                }
+                // The server is alive as long as this task holds it.
+                _ = answers.changed() => {}
+                () = sleep_until(deadline) => {}
                 () = tokio::time::sleep(RETRY_PORT), if waiting => self.retry(),
             }
+            answers.mark_unchanged();
+            self.listen(&world);
         }
     }
 
-    fn publish(&mut self, batch: &Batch) {
-        let delta = self.synchronizer.apply(batch);
+    fn apply(&mut self, batch: &Batch) {
+        let delta = self.holder.apply(batch, &self.xds, Instant::now());
+        self.publish(&batch.world, &delta);
+        // The first batch is of an epoch over all that is listed.
+        self.xds.set_all_ready();
+    }
+
+    /// Acts on what proxies have said.
+    fn listen(&mut self, world: &World) {
+        while let Some(delta) = self.holder.answer(&self.xds, Instant::now()) {
+            self.publish(world, &delta);
+        }
+        if let Some(notices) = self.holder.take_notices() {
+            self.board.hold(notices);
+        }
+        for blamed in self.holder.take_blamed() {
+            self.roll_back(&blamed);
+        }
+    }
+
+    /// A swap whose results proxies refuse is undone.
+    fn roll_back(&self, blamed: &Blamed) {
+        let reason = format!(
+            "proxies refuse what it returns for {}: {}",
+            blamed.object, blamed.text
+        );
+        let (modules, name) = (self.modules.clone(), blamed.module.clone());
+        // It writes to the disk.
+        tokio::task::spawn_blocking(move || modules.roll_back(&name, &reason));
+    }
+
+    fn publish(&mut self, world: &World, delta: &Delta) {
         for (fleet, changes) in &delta.resources {
             let changes = match &mut self.gate {
                 Some(gate) => gate.pass(changes.clone(), port_is_free),
@@ -49,9 +94,7 @@ impl Publisher {
             self.xds.publish(fleet, changes);
         }
         self.note_withheld();
-        self.board.update(batch.world.clone(), &delta);
-        // The first batch is of an epoch over all that is listed.
-        self.xds.set_all_ready();
+        self.board.update(world.clone(), delta);
     }
 
     fn retry(&mut self) {
@@ -76,5 +119,13 @@ impl Publisher {
             }
         }
         self.board.withhold(withheld);
+    }
+}
+
+/// Sleeps for ever without a time.
+async fn sleep_until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
     }
 }

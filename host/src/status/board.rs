@@ -1,8 +1,9 @@
 //! What the running host knows about its objects, for everybody who asks.
 
-use super::{ObjectStatus, Programmed, all};
+use super::{ObjectStatus, Programmed, Said, all};
 use crate::pipeline::World;
 use crate::store::Key;
+use crate::synchronizer::holding::Notice;
 use crate::synchronizer::{Delta, Findings};
 use arc_swap::ArcSwap;
 use chiton_xds::{ResourceName, Server};
@@ -23,6 +24,8 @@ struct State {
     findings: imbl::OrdMap<Key, Arc<Findings>>,
     /// Resources that are not sent, and why.
     withheld: imbl::OrdMap<ResourceName, String>,
+    /// Objects that are not served in their current form, and why.
+    held: imbl::OrdMap<Key, Notice>,
 }
 
 impl Board {
@@ -55,6 +58,13 @@ impl Board {
         self.state.store(Arc::new(state));
     }
 
+    /// Notes which objects are not served in their current form, and why.
+    pub fn hold(&self, held: BTreeMap<Key, Notice>) {
+        let mut state = State::clone(&self.state.load());
+        state.held = held.into();
+        self.state.store(Arc::new(state));
+    }
+
     /// Whether a resource is noted as withheld.
     #[must_use]
     pub fn is_withheld(&self, name: &ResourceName) -> bool {
@@ -77,7 +87,11 @@ impl Board {
             .findings
             .iter()
             .map(|(key, findings)| (key, findings.as_ref()));
-        all(&state.world, findings.collect(), Some(&programmed))
+        let proxies = Said {
+            programmed: &programmed,
+            held: &state.held,
+        };
+        all(&state.world, findings.collect(), Some(proxies))
     }
 
     fn programmed(&self, state: &State, fleet: &str, names: &[ResourceName]) -> Programmed {

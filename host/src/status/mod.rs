@@ -14,6 +14,7 @@ pub use merge::merge;
 use crate::pipeline::World;
 use crate::store::Key;
 use crate::synchronizer::Findings;
+use crate::synchronizer::holding::Notice;
 use chiton_ir::condition::words;
 use chiton_ir::{Condition, ConditionStatus, ParentRef, Scope};
 use chiton_xds::ResourceName;
@@ -103,20 +104,27 @@ impl From<chiton_xds::Programmed> for Programmed {
     }
 }
 
-/// Answers for resources of a fleet.
-type Ask<'a> = &'a dyn Fn(&str, &[ResourceName]) -> Programmed;
+/// What the proxies say.
+#[derive(Clone, Copy)]
+pub struct Said<'a> {
+    /// Answers for resources of a fleet.
+    pub programmed: &'a dyn Fn(&str, &[ResourceName]) -> Programmed,
+    /// Objects that are not served in their current form.
+    pub held: &'a imbl::OrdMap<Key, Notice>,
+}
 
-/// Status of every object that was reconciled or that the synchronizer found something about, sorted
-/// by kind, namespace and name. `programmed` answers for resources of a fleet; without it no
-/// `Programmed` condition is given.
+/// Status of every object that was reconciled, that the synchronizer found something about or that
+/// is held, sorted by kind, namespace and name. Without proxies no `Programmed` condition is given.
 #[must_use]
 pub fn all(
     world: &World,
     findings: BTreeMap<&Key, &Findings>,
-    programmed: Option<Ask>,
+    proxies: Option<Said>,
 ) -> Vec<ObjectStatus> {
     let mut objects: BTreeMap<&Key, Option<&Findings>> =
         world.outputs.iter().map(|(key, _)| (key, None)).collect();
+    let held = proxies.iter().flat_map(|proxies| proxies.held.keys());
+    objects.extend(held.map(|key| (key, None)));
     objects.extend(
         findings
             .into_iter()
@@ -124,7 +132,7 @@ pub fn all(
     );
     objects
         .into_iter()
-        .map(|(key, findings)| one(key, world, findings, programmed))
+        .map(|(key, findings)| one(key, world, findings, proxies))
         .collect()
 }
 
@@ -132,7 +140,7 @@ fn one(
     key: &Key,
     world: &World,
     findings: Option<&Findings>,
-    programmed: Option<Ask>,
+    proxies: Option<Said>,
 ) -> ObjectStatus {
     let reconciled = world.outputs.get(key);
     let none = Findings::default();
@@ -143,10 +151,8 @@ fn one(
             .unwrap_or_default(),
         &findings.conditions,
     );
-    if let Some(programmed) = programmed {
-        let verdicts: Vec<Condition> = accepted_scopes(&conditions)
-            .filter_map(|scope| Some(verdict(findings, scope, programmed)?.condition(scope)))
-            .collect();
+    if let Some(proxies) = proxies {
+        let verdicts = verdicts(&conditions, findings, proxies, proxies.held.get(key));
         conditions.extend(verdicts);
     }
     conditions.sort();
@@ -169,6 +175,26 @@ fn one(
     }
 }
 
+/// `Programmed` wherever it stands. What is held says so everywhere, and at least once.
+fn verdicts(
+    conditions: &[Condition],
+    findings: &Findings,
+    proxies: Said,
+    held: Option<&Notice>,
+) -> Vec<Condition> {
+    let scopes = accepted_scopes(conditions);
+    let Some(notice) = held else {
+        let verdict = |scope| Some(verdict(findings, scope, proxies.programmed)?.condition(scope));
+        return scopes.filter_map(verdict).collect();
+    };
+    let no = Programmed::No(notice.reason, notice.message.clone());
+    let mut verdicts: Vec<_> = scopes.map(|scope| no.clone().condition(scope)).collect();
+    if verdicts.is_empty() {
+        verdicts.push(no.condition(&Scope::Object));
+    }
+    verdicts
+}
+
 /// Where `Programmed` stands: wherever `Accepted` does and is true.
 fn accepted_scopes(conditions: &[Condition]) -> impl Iterator<Item = &Scope> {
     conditions
@@ -179,7 +205,11 @@ fn accepted_scopes(conditions: &[Condition]) -> impl Iterator<Item = &Scope> {
 }
 
 /// What the proxies say of an object or of one listener of it; none if nothing of it is sent.
-fn verdict(findings: &Findings, scope: &Scope, programmed: Ask) -> Option<Programmed> {
+fn verdict(
+    findings: &Findings,
+    scope: &Scope,
+    programmed: &dyn Fn(&str, &[ResourceName]) -> Programmed,
+) -> Option<Programmed> {
     if let Scope::Section(section) = scope {
         let fleet = findings.resources.keys().next()?;
         return Some(match findings.sections.get(section).map(Vec::as_slice) {

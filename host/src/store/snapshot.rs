@@ -145,6 +145,14 @@ impl Snapshot {
         Diff { objects, synced }
     }
 
+    /// The same with another form of one object.
+    #[must_use]
+    pub fn with(&self, object: Arc<Object>) -> Self {
+        let mut next = self.clone();
+        next.apply(&[Change::Put(object)]);
+        next
+    }
+
     /// Applies changes and returns the keys of what is different now.
     pub(super) fn apply(&mut self, changes: &[Change]) -> Vec<Told> {
         changes

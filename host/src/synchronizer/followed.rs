@@ -60,6 +60,11 @@ impl References {
         }
     }
 
+    /// What a follower looked at.
+    pub fn followed(&self, follower: &Follower) -> impl Iterator<Item = &Followed> {
+        self.forward.get(follower).into_iter().flatten()
+    }
+
     /// Who looked at it.
     pub fn followers(&self, followed: &Followed) -> impl Iterator<Item = &Follower> {
         self.reverse.get(followed).into_iter().flatten()

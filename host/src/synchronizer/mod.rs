@@ -36,6 +36,7 @@ mod findings;
 mod followed;
 mod gateways;
 mod grants;
+pub mod holding;
 mod hostnames;
 mod hosts;
 mod ids;
@@ -162,6 +163,12 @@ impl Synchronizer {
 
     /// Applies one batch.
     pub fn apply(&mut self, batch: &Batch) -> Delta {
+        self.apply_over(batch, &batch.world)
+    }
+
+    /// Applies one batch whose world shows other forms of some objects than the true one, which
+    /// says what there is.
+    fn apply_over(&mut self, batch: &Batch, truth: &World) -> Delta {
         let world = &batch.world;
         let mut dirty = self.absorb(batch);
         self.update_policies(world, &mut dirty);
@@ -172,7 +179,7 @@ impl Synchronizer {
         self.update_hosts(&mut dirty);
         self.update_rate_limits(&dirty);
         self.update_backends(world, &dirty);
-        let findings = self.update_findings(world, &dirty);
+        let findings = self.update_findings(truth, &dirty);
         Delta {
             resources: self.published.take(),
             findings,

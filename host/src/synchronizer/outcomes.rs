@@ -147,6 +147,12 @@ impl Outcomes {
         touched
     }
 
+    /// What came out at a place.
+    #[must_use]
+    pub fn at(&self, arena: &Arena) -> Option<&Outcome> {
+        self.outcomes.get(arena)
+    }
+
     /// The places where an object won or lost something.
     pub fn of(&self, object: &Key) -> impl Iterator<Item = (&Arena, &Outcome)> {
         self.by_object

@@ -162,6 +162,29 @@ impl Lab {
         self.input(&body)
     }
 
+    /// Names the module that an object's documents are of.
+    pub fn of_module(&mut self, key: &Key, module: &str) {
+        let result = self.outputs.get(key).expect("an output");
+        let result = Reconciled {
+            module: module.to_owned(),
+            ..Reconciled::clone(result)
+        };
+        self.outputs.set(key.clone(), Some(Arc::new(result)));
+    }
+
+    /// The next batch holds everything, as for a host that starts.
+    pub fn forget_batches(&mut self) {
+        self.events = everything(self.world()).events;
+    }
+
+    /// What was put since the last batch.
+    pub fn batch(&mut self) -> Batch {
+        Batch {
+            events: std::mem::take(&mut self.events),
+            world: self.world(),
+        }
+    }
+
     fn world(&self) -> World {
         World {
             epoch: 1,
@@ -173,10 +196,7 @@ impl Lab {
 
     /// Applies what was put since the last step, and checks it against a fresh start.
     pub fn step(&mut self) -> Delta {
-        let batch = Batch {
-            events: std::mem::take(&mut self.events),
-            world: self.world(),
-        };
+        let batch = self.batch();
         let delta = self.synchronizer.apply(&batch);
         absorb(&mut self.proxies, &delta);
         for (key, findings) in &delta.findings {
@@ -268,7 +288,7 @@ impl Lab {
     }
 }
 
-fn absorb(proxies: &mut Proxies, delta: &Delta) {
+pub fn absorb(proxies: &mut Proxies, delta: &Delta) {
     for (fleet, changes) in &delta.resources {
         let resources = proxies.entry(fleet.clone()).or_default();
         for change in changes {
