@@ -58,6 +58,7 @@ impl Publisher {
         let delta = self.holder.apply(batch, &self.xds, Instant::now());
         self.publish(&batch.world, &delta);
         // The first batch is of an epoch over all that is listed.
+        self.holder.start();
         self.xds.set_all_ready();
     }
 

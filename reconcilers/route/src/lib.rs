@@ -10,7 +10,8 @@
 //! - A rule that cannot be served as it is written (an expression that RE2 refuses, filters that
 //!   contradict each other) is answered with 500, and `PartiallyInvalid=True` names it (GEP-1364).
 //!   If no rule is left, `Accepted=False`; its requests are still answered with 500, so that they do
-//!   not fall to a wider route.
+//!   not fall to a wider route. What a match takes that is itself not valid nobody can know: it takes
+//!   nothing, and a rule of which no match is left is not there.
 //! - A parent that does not take the route has `Accepted=False` with the reason of the spec.
 
 mod attach;

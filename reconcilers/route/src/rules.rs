@@ -20,6 +20,8 @@ pub struct Rules {
     pub served: Vec<Rule>,
     /// Mistakes, in the order of the rules.
     faults: Vec<Fault>,
+    /// Whether a match was dropped.
+    lost_match: bool,
     /// Whether a rule is valid.
     some_valid: bool,
 }
@@ -39,6 +41,8 @@ pub fn convert(mut specs: Vec<SpecRule>, namespace: &str) -> Rules {
             &mut faults,
         );
         rules.some_valid |= faults.0.is_empty();
+        let is_match = |fault: &Fault| fault.path.starts_with(&format!("spec.rules[{index}].matches["));
+        rules.lost_match |= faults.0.iter().any(is_match);
         // A rule of which no match is known takes no request.
         if !rule.matches.is_empty() {
             rules.served.push(rule);
@@ -102,11 +106,7 @@ impl Rules {
                     r#type: "PartiallyInvalid".to_owned(),
                     status: ConditionStatus::True,
                     reason: UNSUPPORTED_VALUE.to_owned(),
-                    message: format!(
-                        "Dropped Rule: {}. Requests that only such a rule matches are answered \
-                         with 500.",
-                        self.mistakes()
-                    ),
+                    message: format!("Dropped Rule: {}. {}", self.mistakes(), self.outcome()),
                 });
             }
             Ok(_) => conditions.push(Condition::fails(
@@ -123,6 +123,21 @@ impl Rules {
             .into_iter()
             .map(|condition| condition.at(scope.clone()))
             .collect()
+    }
+
+    /// What happens to requests for invalid rules.
+    fn outcome(&self) -> String {
+        let mut outcome = Vec::new();
+        if self.served.iter().any(|rule| rule.invalid) {
+            outcome.push("Requests that only such a rule matches are answered with 500.");
+        }
+        if self.lost_match {
+            outcome.push(
+                "A match that is not valid takes no request: what only it would match goes to \
+                 other rules and routes, or is answered with 404.",
+            );
+        }
+        outcome.join(" ")
     }
 
     /// The reason if no rule is valid.

@@ -75,6 +75,9 @@ impl Inquiry {
 impl Holder {
     /// Looks at what proxies have said.
     pub(super) fn hear(&mut self, proxies: &dyn Proxies, now: Instant) {
+        if !self.started {
+            return;
+        }
         self.hear_again(proxies, now);
         for rejection in proxies.rejections_since(self.heard) {
             self.heard = rejection.number;

@@ -49,7 +49,7 @@ impl Holder {
 
     fn renew(&mut self, key: &Key, old: Form, new: &Form, proxies: &dyn Proxies) {
         let since = self.number + 1;
-        if self.number == 0 {
+        if !self.started {
             self.restore(key, new);
             return;
         }
@@ -74,17 +74,21 @@ impl Holder {
         }
     }
 
-    /// An object of the first batch: what an earlier host knew of it counts.
+    /// An object that was there when the host started: what an earlier host knew of it counts.
     fn restore(&mut self, key: &Key, new: &Form) {
-        let (accepted, held) = match self.restored.take(key, new) {
-            Some(it) => it,
+        let (accepted, refused) = match self.restored.find(key, new) {
+            Some(known) => known,
             None => (Accepted::Unknown, None),
         };
-        if let Some(text) = held {
-            let held = Held::new(new, accepted, text, &self.fails_closed);
-            self.held.insert(key.clone(), held);
+        self.open.remove(key);
+        let was_held = self.held.remove(key).is_some();
+        if was_held || refused.is_some() {
             self.touched.insert(key.clone());
             self.news = true;
+        }
+        if let Some(text) = refused {
+            let held = Held::new(new, accepted, text, &self.fails_closed);
+            self.held.insert(key.clone(), held);
         } else {
             let since = self.number + 1;
             self.open.insert(key.clone(), Open { since, accepted });
@@ -119,8 +123,7 @@ impl Holder {
             .filter(concerned)
             .map(|(key, _)| key.clone())
             .collect();
-        // An earlier host's knowledge counts as long as the objects of the first batch come in.
-        if self.number > 0 {
+        if self.started {
             for key in again {
                 self.release(&key);
             }

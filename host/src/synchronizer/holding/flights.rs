@@ -24,8 +24,9 @@ struct Flight {
     published: VecDeque<(u64, String)>,
     /// All proxies have accepted what was published up to here.
     accepted: u64,
-    /// What a proxy said when it rejected the newest version.
-    rejection: Option<Arc<str>>,
+    /// Versions that proxies rejected, and what was said. One that is published again is not sent
+    /// again to a proxy that was sent nothing in between.
+    rejected: BTreeMap<String, Arc<str>>,
     /// Nobody is to blame for it.
     unexplained: bool,
 }
@@ -36,8 +37,20 @@ impl Flight {
             self.published.pop_front();
         }
         self.published.push_back((number, version.to_owned()));
-        self.rejection = None;
         self.unexplained = false;
+    }
+
+    fn reject(&mut self, version: &str, text: &Arc<str>) {
+        if self.rejected.len() == MAX_VERSIONS {
+            self.rejected.clear();
+        }
+        let words = self.rejected.entry(version.to_owned());
+        words.or_insert_with(|| text.clone());
+    }
+
+    /// What was said of the newest version, if it was rejected.
+    fn rejection(&self) -> Option<&Arc<str>> {
+        self.rejected.get(&self.newest()?.1)
     }
 
     fn newest(&self) -> Option<&(u64, String)> {
@@ -73,21 +86,28 @@ pub struct Flights {
 }
 
 impl Flights {
-    /// Notes a publish. Endpoints are nobody's fault and are not followed.
-    pub fn publish(&mut self, number: u64, delta: &Delta) {
+    /// Notes a publish and returns resources that are again what proxies have rejected before.
+    /// Endpoints are nobody's fault and are not followed.
+    pub fn publish(&mut self, number: u64, delta: &Delta) -> Vec<Place> {
+        let mut rejected = Vec::new();
         for (fleet, changes) in &delta.resources {
             for change in changes {
                 match change {
                     Change::Remove(name) => self.remove(fleet, name),
                     Change::Put(resource) if resource.name.kind != ResourceType::Endpoints => {
+                        let name = &resource.name;
                         let flights = self.fleets.entry(fleet.as_str().into()).or_default();
-                        let flight = flights.entry(resource.name.clone()).or_default();
+                        let flight = flights.entry(name.clone()).or_default();
                         flight.publish(number, &resource.version);
+                        if flight.rejection().is_some() {
+                            rejected.push((fleet.as_str().into(), name.clone()));
+                        }
                     }
                     Change::Put(_) => {}
                 }
             }
         }
+        rejected
     }
 
     /// Asks the proxies about some resources in flight, and about all of fleets that have accepted
@@ -181,9 +201,7 @@ impl Flights {
             return false;
         };
         let is_newest = flight.newest().is_some_and(|(_, newest)| newest == version);
-        if is_newest {
-            flight.rejection.get_or_insert_with(|| text.clone());
-        }
+        flight.reject(version, text);
         is_newest
     }
 
@@ -206,7 +224,7 @@ impl Flights {
     pub fn standing(&self, place: &Place, before: u64) -> Option<Arc<str>> {
         let flight = self.get(place).filter(|it| !it.unexplained)?;
         flight.newest().filter(|(number, _)| *number < before)?;
-        flight.rejection.clone()
+        flight.rejection().cloned()
     }
 
     /// Whether everything is accepted.

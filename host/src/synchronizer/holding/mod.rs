@@ -137,6 +137,8 @@ pub struct Holder {
     fails_closed: FailsClosed,
     /// The world as it is, without regard to what is held.
     truth: World,
+    /// What is assembled is complete: until then nothing of it has reached a proxy.
+    started: bool,
     /// Number of the newest publish; 0 before the first.
     number: u64,
     /// Number of the last rejection that was looked at.
@@ -154,7 +156,7 @@ pub struct Holder {
     touched: BTreeSet<Key>,
     /// The newest publish that took something out or let something in because of what was found out.
     acted: u64,
-    /// Rejected resources that are about to be published, perhaps as they are.
+    /// Rejected resources that are to be looked at once what is about to be published is.
     put_off: BTreeSet<Place>,
     /// Whether notices may be other than those that were taken.
     news: bool,
@@ -187,6 +189,7 @@ impl Holder {
             synchronizer,
             fails_closed: Box::new(fails_closed),
             truth: World::default(),
+            started: false,
             number: 0,
             heard: 0,
             flights: Flights::default(),
@@ -205,15 +208,19 @@ impl Holder {
         }
     }
 
+    /// All that there was when the host started has been applied. What proxies say counts from now
+    /// on, and objects that come are new.
+    pub fn start(&mut self) {
+        self.started = true;
+        self.restored = AcceptedForms::default();
+    }
+
     /// Applies a batch.
     pub fn apply(&mut self, batch: &Batch, proxies: &dyn Proxies, now: Instant) -> Delta {
         self.hear(proxies, now);
         let before = std::mem::replace(&mut self.truth, batch.world.clone());
         for key in batch.events.keys() {
             self.take(key, &before, proxies);
-        }
-        if self.number == 0 {
-            self.restored = AcceptedForms::default();
         }
         self.publish(batch.events.clone(), now)
     }
@@ -281,7 +288,8 @@ impl Holder {
         let batch = Batch { events, world };
         let mut delta = self.synchronizer.apply_over(&batch, &self.truth);
         delta.findings.retain(|key, _| !held::is_shadow(key));
-        self.flights.publish(self.number, &delta);
+        let rejected = self.flights.publish(self.number, &delta);
+        self.put_off.extend(rejected);
         self.find_idle(&batch);
         self.find_busy(&delta);
         delta

@@ -17,6 +17,7 @@ use std::sync::Arc;
 /// The objects that are held, with the forms that proxies accepted last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptedForms {
+    /// Sorted by identity.
     objects: Vec<SavedObject>,
 }
 
@@ -31,6 +32,12 @@ struct SavedObject {
     text: String,
     /// None: not known.
     accepted: Option<SavedForm>,
+}
+
+impl SavedObject {
+    fn identity(&self) -> [&str; 4] {
+        [&self.group, &self.kind, &self.namespace, &self.name]
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,9 +78,9 @@ impl AcceptedForms {
                 _ => None,
             },
         });
-        Self {
-            objects: objects.collect(),
-        }
+        let mut objects: Vec<SavedObject> = objects.collect();
+        objects.sort_by(|a, b| a.identity().cmp(&b.identity()));
+        Self { objects }
     }
 
     /// Whether nothing is held.
@@ -83,19 +90,19 @@ impl AcceptedForms {
     }
 
     /// What is known of an object whose form is `now`.
-    pub(super) fn take(&mut self, key: &Key, now: &Form) -> Option<Known> {
-        let index = self.objects.iter().position(|it| {
-            let same = key.is(&it.group, &it.kind);
-            same && it.namespace == *key.namespace && it.name == *key.name
-        })?;
-        let saved = self.objects.swap_remove(index);
+    pub(super) fn find(&self, key: &Key, now: &Form) -> Option<Known> {
+        let wanted: [&str; 4] = [&key.group, &key.kind, &key.namespace, &key.name];
+        let found = self
+            .objects
+            .binary_search_by(|it| it.identity().cmp(&wanted));
+        let saved = self.objects.get(found.ok()?)?;
         let accepted = match &saved.accepted {
             Some(form) => Accepted::Known(load(key, form)),
             None => Accepted::Unknown,
         };
         Some((
             accepted,
-            (saved.refused == version(now)).then_some(saved.text),
+            (saved.refused == version(now)).then(|| saved.text.clone()),
         ))
     }
 }

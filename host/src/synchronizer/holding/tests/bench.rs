@@ -204,6 +204,7 @@ impl Bench {
         let batch = self.lab.batch();
         let delta = self.holder.apply(&batch, &self.fleet, self.now);
         self.publish(&delta);
+        self.holder.start();
         self.listen();
     }
 

@@ -1,0 +1,269 @@
+//! What Envoy refuses and no check of this project: held back, while everything else goes on.
+//!
+//! The Envoy here is somebody else's, with its own limit for regular expressions (100 instructions)
+//! instead of the one that `chiton bootstrap` sets; so expressions that are fine are refused there.
+
+mod guest;
+
+use anyhow::Context as _;
+use chiton_tests::command::chiton;
+use chiton_tests::http::Answer;
+use chiton_tests::manifests::{policy, prefix, route_with, rule, to};
+use chiton_tests::process::Process;
+use chiton_tests::{Load, World, module, paths, wait};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tokio::process::Command;
+
+/// A host and an Envoy with limits of its own.
+struct Strict {
+    world: World,
+    envoy: Process,
+    _dir: tempfile::TempDir,
+}
+
+impl Strict {
+    async fn start(manifests: &str) -> anyhow::Result<Self> {
+        let [xds] = paths::free_ports()?;
+        let xds = format!("127.0.0.1:{xds}");
+        let arguments = ["--envoy", "none", "--xds-address", &xds];
+        let world = World::start_with(manifests, &arguments).await?;
+        let bootstrap = chiton(&["bootstrap", "--xds-address", &xds]).await?;
+        let mut bootstrap: Value = serde_json::from_str(&bootstrap.stdout)?;
+        let document = bootstrap.as_object_mut().context("a bootstrap")?;
+        document
+            .remove("layered_runtime")
+            .context("limits of regular expressions")?;
+        let dir = tempfile::tempdir()?;
+        let file = dir.path().join("bootstrap.json");
+        std::fs::write(&file, bootstrap.to_string())?;
+        let mut command = Command::new(paths::envoy()?);
+        command.arg("--config-path").arg(&file).args([
+            "--disable-hot-restart",
+            "--log-level",
+            "warning",
+        ]);
+        let envoy = Process::start(&mut command, &dir.path().join("envoy.log"))?;
+        Ok(Self {
+            world,
+            envoy,
+            _dir: dir,
+        })
+    }
+
+    /// Waits until an object is held, and returns what is said of it.
+    async fn held(&self, kind: &str, name: &str) -> anyhow::Result<String> {
+        let host = &self.world.host;
+        let said = wait::until(&format!("{kind} {name} is held"), async || {
+            let object = host.object(kind, name).await;
+            let object = object.map_err(|error| format!("{error:#}"))?;
+            let conditions = object["conditions"].as_array().cloned();
+            let mut conditions = conditions.unwrap_or_default().into_iter();
+            conditions
+                .find(|it| it["type"] == "Programmed" && it["reason"] == "Rejected")
+                .and_then(|it| Some(it["message"].as_str()?.to_owned()))
+                .ok_or_else(|| format!("{object:#}\n{}", host.output()))
+        });
+        said.await
+    }
+
+    async fn stop(mut self) -> anyhow::Result<()> {
+        assert_eq!(self.envoy.ended(), None, "{}", self.envoy.output());
+        self.envoy.signal(Signal::SIGKILL)?;
+        self.envoy.wait().await?;
+        self.world.host.stop().await
+    }
+}
+
+/// A match of an expression that takes `/<name>` and is fine, and too large for the Envoy here.
+fn large(name: &str) -> String {
+    format!("{{path: {{type: RegularExpression, value: '/{name}[a-z]{{0,60}}'}}}}")
+}
+
+/// A route `/<name>` to a backend.
+fn good(name: &str, backend: &str) -> String {
+    on_host(name, &rule(&prefix(&format!("/{name}")), &to(backend)))
+}
+
+/// A route that Envoy refuses.
+fn bad(name: &str) -> String {
+    on_host(name, &rule(&large(name), &to("c")))
+}
+
+/// A route of the one host that all share.
+fn on_host(name: &str, rules: &str) -> String {
+    route_with(name, "parentRefs: [{name: gateway}]", rules)
+}
+
+fn load(world: &World, path: &str) -> Load {
+    let ok = |answer: &Answer| match answer.status.as_u16() {
+        200 => Ok(()),
+        status => Err(format!("status {status}")),
+    };
+    Load::start_checked(world.port, &world.get(path), 2, 50, ok)
+}
+
+#[tokio::test]
+async fn one_route_is_held_under_load_and_its_neighbours_serve_and_change() -> anyhow::Result<()> {
+    let both = good("good", "a") + &good("turn", "a");
+    let strict = Strict::start(&both).await?;
+    let world = &strict.world;
+    world.served_by("/good", "a").await?;
+    world.served_by("/turn", "a").await?;
+    world.host.programmed("HTTPRoute", "turn").await?;
+    let loads = [load(world, "/good"), load(world, "/turn")];
+
+    world.replace(&(good("good", "a") + &bad("turn")))?;
+    let said = strict.held("HTTPRoute", "turn").await?;
+    assert!(said.contains("max program size"), "{said}");
+    assert!(said.contains("accepted last is served"), "{said}");
+    world.served_by("/turn", "a").await?;
+    world.host.programmed("HTTPRoute", "good").await?;
+    world.host.programmed("Gateway", "gateway").await?;
+
+    // Neighbours on the same virtual host change, come and go.
+    for backend in ["b", "c", "b"] {
+        world.replace(&(good("good", backend) + &good("new", backend) + &bad("turn")))?;
+        world.served_by("/good", backend).await?;
+        world.served_by("/new", backend).await?;
+        world.host.programmed("HTTPRoute", "good").await?;
+    }
+    let refused = world.host.nacks().await?;
+    world.replace(&(good("good", "a") + &bad("turn")))?;
+    world.served_by("/good", "a").await?;
+    assert_eq!(world.host.nacks().await?, refused, "it was tried again");
+
+    world.replace(&(good("good", "a") + &good("turn", "b")))?;
+    world.served_by("/turn", "b").await?;
+    world.host.programmed("HTTPRoute", "turn").await?;
+    for load in loads {
+        load.flawless(50).await?;
+    }
+    strict.stop().await
+}
+
+#[tokio::test]
+async fn several_of_several_kinds_are_found_among_many() -> anyhow::Result<()> {
+    let names: Vec<String> = (0..12).map(|index| format!("r{index:02}")).collect();
+    let start: String = names.iter().map(|name| good(name, "a")).collect();
+    let strict = Strict::start(&(good("still", "a") + &start)).await?;
+    let world = &strict.world;
+    for name in &names {
+        world.served_by(&format!("/{name}"), "a").await?;
+    }
+    let still = load(world, "/still");
+    // Three routes, and a policy whose origin makes an expression that is too large.
+    let evil = ["r03", "r04", "r09"];
+    let origin = format!("https://*.{}.example", "a".repeat(60) + "." + &"b".repeat(60));
+    let cors = policy(
+        "wide",
+        "cors",
+        "{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r06}",
+        &format!("default: {{allowOrigins: ['{origin}']}}"),
+    );
+    let changed: String = names
+        .iter()
+        .map(|name| match evil.contains(&name.as_str()) {
+            true => bad(name),
+            false => good(name, "b"),
+        })
+        .collect();
+    world.replace(&(good("still", "a") + &changed + &cors))?;
+    for name in evil {
+        strict.held("HTTPRoute", name).await?;
+    }
+    let said = strict.held("Policy", "wide").await?;
+    assert!(said.contains("max program size"), "{said}");
+    for name in &names {
+        let backend = if evil.contains(&name.as_str()) { "a" } else { "b" };
+        world.served_by(&format!("/{name}"), backend).await?;
+        if backend == "b" {
+            world.host.programmed("HTTPRoute", name).await?;
+        }
+    }
+    // Each on its own is let go again.
+    world.replace(&(good("still", "a") + &changed.replace("{0,60}", "{0,6}") + &cors))?;
+    for name in evil {
+        world.host.programmed("HTTPRoute", name).await?;
+        world.served_by(&format!("/{name}x"), "c").await?;
+    }
+    strict.held("Policy", "wide").await?;
+    still.flawless(50).await?;
+    strict.stop().await
+}
+
+#[tokio::test]
+async fn a_host_that_starts_again_takes_nothing_away_while_something_is_held() -> anyhow::Result<()>
+{
+    let mut strict = Strict::start(&(good("good", "a") + &good("turn", "a"))).await?;
+    strict.world.served_by("/turn", "a").await?;
+    strict.world.host.programmed("HTTPRoute", "turn").await?;
+    strict.world.replace(&(good("good", "a") + &bad("turn")))?;
+    strict.held("HTTPRoute", "turn").await?;
+    let loads = [load(&strict.world, "/good"), load(&strict.world, "/turn")];
+    strict.world.host.kill().await?;
+    strict.world.host.start_again().await?;
+    let said = strict
+        .world
+        .host
+        .condition("HTTPRoute", "turn", "Programmed", "False")
+        .await?;
+    wait::until("Envoy's words are shown", async || {
+        let said = strict
+            .world
+            .host
+            .condition("HTTPRoute", "turn", "Programmed", "False")
+            .await
+            .map_err(|error| format!("{error:#}"))?;
+        if said.contains("max program size") { Ok(()) } else { Err(said) }
+    })
+    .await
+    .context(said)?;
+    strict.world.served_by("/turn", "a").await?;
+    strict.world.replace(&(good("good", "b") + &good("turn", "c")))?;
+    strict.world.served_by("/good", "b").await?;
+    strict.world.served_by("/turn", "c").await?;
+    strict.world.host.programmed("HTTPRoute", "turn").await?;
+    for load in loads {
+        load.flawless(50).await?;
+    }
+    strict.stop().await
+}
+
+/// A `policy` document for the route `r` with one effect.
+fn document(effect: &str) -> String {
+    format!(
+        r#"{{"targets": [{{"object": {{"group": "gateway.networking.k8s.io",
+           "kind": "HTTPRoute", "namespace": "default", "name": "r"}}}}], "default": [{effect}]}}"#
+    )
+}
+
+#[tokio::test]
+async fn a_swap_whose_results_proxies_refuse_is_undone() -> anyhow::Result<()> {
+    let on = "{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}";
+    let strict = Strict::start(&(good("r", "a") + &policy("p", "mark", on, "default: {}"))).await?;
+    let world = &strict.world;
+    let old = document(r#"{"responseHeaders": {"set": [{"name": "x-mark", "value": "old"}]}}"#);
+    let origin = format!("https://*.{}.example", "a".repeat(120));
+    let new = document(&format!(r#"{{"cors": {{"allowOrigins": ["{origin}"]}}}}"#));
+    let component = guest::answering("mark", "1.0.0", "", &old)?;
+    world.host.write("module.yaml", &module::config_map("mark", "1.0.0", &component)?)?;
+    let marked = |answer: &Answer| match answer.header("x-mark") {
+        "old" => Ok(()),
+        other => Err(format!("x-mark {other:?}")),
+    };
+    world.host.eventually(&world.get("/r"), marked).await?;
+    world.host.programmed("Policy", "p").await?;
+
+    let load = Load::start_checked(world.port, &world.get("/r"), 2, 50, marked);
+    let component = guest::answering("mark", "2.0.0", "", &new)?;
+    world.host.write("module.yaml", &module::config_map("mark", "2.0.0", &component)?)?;
+    let refused = world.host.module("mark", "2.0.0", "refused").await?;
+    let reason = refused["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("was taken back") && reason.contains("max program size"), "{reason}");
+    world.host.module("mark", "1.0.0", "live").await?;
+    world.host.programmed("Policy", "p").await?;
+    world.host.programmed("HTTPRoute", "r").await?;
+    load.flawless(50).await?;
+    strict.stop().await
+}
