@@ -154,7 +154,10 @@ async fn several_of_several_kinds_are_found_among_many() -> anyhow::Result<()> {
     let still = load(world, "/still");
     // Three routes, and a policy whose origin makes an expression that is too large.
     let evil = ["r03", "r04", "r09"];
-    let origin = format!("https://*.{}.example", "a".repeat(60) + "." + &"b".repeat(60));
+    let origin = format!(
+        "https://*.{}.example",
+        "a".repeat(60) + "." + &"b".repeat(60)
+    );
     let cors = policy(
         "wide",
         "cors",
@@ -175,7 +178,11 @@ async fn several_of_several_kinds_are_found_among_many() -> anyhow::Result<()> {
     let said = strict.held("Policy", "wide").await?;
     assert!(said.contains("max program size"), "{said}");
     for name in &names {
-        let backend = if evil.contains(&name.as_str()) { "a" } else { "b" };
+        let backend = if evil.contains(&name.as_str()) {
+            "a"
+        } else {
+            "b"
+        };
         world.served_by(&format!("/{name}"), backend).await?;
         if backend == "b" {
             world.host.programmed("HTTPRoute", name).await?;
@@ -215,12 +222,18 @@ async fn a_host_that_starts_again_takes_nothing_away_while_something_is_held() -
             .condition("HTTPRoute", "turn", "Programmed", "False")
             .await
             .map_err(|error| format!("{error:#}"))?;
-        if said.contains("max program size") { Ok(()) } else { Err(said) }
+        if said.contains("max program size") {
+            Ok(())
+        } else {
+            Err(said)
+        }
     })
     .await
     .context(said)?;
     strict.world.served_by("/turn", "a").await?;
-    strict.world.replace(&(good("good", "b") + &good("turn", "c")))?;
+    strict
+        .world
+        .replace(&(good("good", "b") + &good("turn", "c")))?;
     strict.world.served_by("/good", "b").await?;
     strict.world.served_by("/turn", "c").await?;
     strict.world.host.programmed("HTTPRoute", "turn").await?;
@@ -247,7 +260,10 @@ async fn a_swap_whose_results_proxies_refuse_is_undone() -> anyhow::Result<()> {
     let origin = format!("https://*.{}.example", "a".repeat(120));
     let new = document(&format!(r#"{{"cors": {{"allowOrigins": ["{origin}"]}}}}"#));
     let component = guest::answering("mark", "1.0.0", "", &old)?;
-    world.host.write("module.yaml", &module::config_map("mark", "1.0.0", &component)?)?;
+    world.host.write(
+        "module.yaml",
+        &module::config_map("mark", "1.0.0", &component)?,
+    )?;
     let marked = |answer: &Answer| match answer.header("x-mark") {
         "old" => Ok(()),
         other => Err(format!("x-mark {other:?}")),
@@ -257,10 +273,16 @@ async fn a_swap_whose_results_proxies_refuse_is_undone() -> anyhow::Result<()> {
 
     let load = Load::start_checked(world.port, &world.get("/r"), 2, 50, marked);
     let component = guest::answering("mark", "2.0.0", "", &new)?;
-    world.host.write("module.yaml", &module::config_map("mark", "2.0.0", &component)?)?;
+    world.host.write(
+        "module.yaml",
+        &module::config_map("mark", "2.0.0", &component)?,
+    )?;
     let refused = world.host.module("mark", "2.0.0", "refused").await?;
     let reason = refused["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("was taken back") && reason.contains("max program size"), "{reason}");
+    assert!(
+        reason.contains("was taken back") && reason.contains("max program size"),
+        "{reason}"
+    );
     world.host.module("mark", "1.0.0", "live").await?;
     world.host.programmed("Policy", "p").await?;
     world.host.programmed("HTTPRoute", "r").await?;

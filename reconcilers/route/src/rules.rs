@@ -41,7 +41,11 @@ pub fn convert(mut specs: Vec<SpecRule>, namespace: &str) -> Rules {
             &mut faults,
         );
         rules.some_valid |= faults.0.is_empty();
-        let is_match = |fault: &Fault| fault.path.starts_with(&format!("spec.rules[{index}].matches["));
+        let is_match = |fault: &Fault| {
+            fault
+                .path
+                .starts_with(&format!("spec.rules[{index}].matches["))
+        };
         rules.lost_match |= faults.0.iter().any(is_match);
         // A rule of which no match is known takes no request.
         if !rule.matches.is_empty() {

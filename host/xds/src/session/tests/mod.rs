@@ -12,7 +12,7 @@ mod subscriptions;
 mod virtual_hosts;
 
 use super::*;
-use crate::ResourceType::{Cluster, Endpoints, Listener, RouteConfiguration, VirtualHost};
+use crate::ResourceType::{Cluster, Endpoints, Listener, RouteConfiguration, Secret, VirtualHost};
 use crate::{Change, Resource, ResourceName, version_of};
 use envoy_types::pb::envoy::config::route::v3 as route;
 use prost::Message as _;

@@ -77,6 +77,18 @@ fn unnamed_culprits_are_found_by_halves_and_all_others_are_served() {
 }
 
 #[test]
+fn secrets_are_sent_one_by_one_because_only_the_first_answer_is_true() {
+    let mut client = Client::connect(&[(Secret, "a=1"), (Secret, "b=bad"), (Secret, "c=1")]);
+    let sent = client.subscribe(Secret, &["a", "b", "c"]);
+    assert_eq!(sent, ["Secret a=1 #1"]);
+    assert_eq!(client.ack(Secret, 1), ["Secret b=bad #2"]);
+    assert_eq!(client.nack(Secret, 2, "refused"), ["Secret c=1 #3"]);
+    assert_eq!(client.ack(Secret, 3), NOTHING);
+    assert_eq!(client.verdict(Secret, "b=bad"), "refused");
+    assert_eq!(client.verdict(Secret, "c=1"), "acked");
+}
+
+#[test]
 fn a_removal_in_a_rejected_response_is_told_again() {
     let mut client = Client::connect(&[(Listener, "a=1")]);
     client.subscribe(Listener, &[]);
