@@ -25,7 +25,9 @@ impl Metrics {
         Ok(Self::parse(&String::from_utf8_lossy(&answer.body)))
     }
 
-    fn parse(text: &str) -> Self {
+    /// Metrics from their text.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
         Self {
             samples: text.lines().filter_map(sample).collect(),
             text: text.to_owned(),
