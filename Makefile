@@ -26,6 +26,7 @@ help:
 	@echo 'make demo       the same story by itself, under load; exit code 0 if nothing failed'
 	@echo 'make test       everything that is tested'
 	@echo 'make soak       what takes longer: more cases, more faults, fuzzing'
+	@echo 'make bench      what things cost, into docs/performance.md; BENCH=--quick for a look'
 	@echo 'make lint       formatting, clippy, licences and sources of dependencies'
 	@echo 'make build      target/release/chiton'
 	@echo 'make guests     the built-in reconcilers, into target/guests'
@@ -54,6 +55,25 @@ run: build
 .PHONY: demo
 demo: build
 	@$(FETCH_ENVOY) CHITON_BIN_DIR="$(TARGET)/release" "$(TARGET)/release/demo"
+
+# What is measured, beside a bare loop. BENCH may be `--quick`, `--only cold,memory`, `--sizes 1000`.
+BENCH ?=
+RUN_BENCH = CHITON_BIN_DIR="$(TARGET)/release" "$(TARGET)/release/chiton-bench" --page docs/performance.md
+
+.PHONY: bench-build
+bench-build: guests
+	@echo '== building in release mode; the first time takes some fifteen minutes'
+	cargo build --release --package chiton --package chiton-example-backend --package chiton-bench
+
+.PHONY: bench
+bench: bench-build
+	@$(FETCH_ENVOY) $(RUN_BENCH) $(BENCH)
+
+# Beside Envoy Gateway; needs Go, and takes some half an hour, nearly all of it Envoy Gateway's.
+.PHONY: bench-peers
+bench-peers: bench-build
+	@$(FETCH_ENVOY) ENVOY_GATEWAY="$$(tests/tools/envoy-gateway.sh "$(CACHE)")" \
+		tests/tools/own-network.sh env $(RUN_BENCH) --only peers $(BENCH)
 
 .PHONY: test
 test:

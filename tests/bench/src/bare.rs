@@ -119,7 +119,12 @@ impl State {
         if first && names.is_empty() {
             // Everything: clusters, listeners, and virtual hosts, which are never asked for by name.
             let of_type = self.resources.get(type_url);
-            names.extend(of_type.into_iter().flat_map(|of_type| of_type.keys()).cloned());
+            names.extend(
+                of_type
+                    .into_iter()
+                    .flat_map(|of_type| of_type.keys())
+                    .cloned(),
+            );
         }
         if names.is_empty() {
             self.send_dirty(type_url);

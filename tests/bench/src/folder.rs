@@ -22,6 +22,22 @@ const IN_A_FILE: usize = 100;
 /// Backends that routes share, unless they are Services.
 const BACKENDS: usize = 10;
 
+/// Where all backends are: no loopback address, since Envoy Gateway refuses those. Only the measure of
+/// peers sends requests, in a network of its own.
+pub const BACKEND: &str = "10.123.0.1";
+
+/// Their port.
+pub const BACKEND_PORT: u16 = 3000;
+
+/// Whose kinds of backends and class of Gateways there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// This project's.
+    Chiton,
+    /// Envoy Gateway's.
+    EnvoyGateway,
+}
+
 /// How routes differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -43,6 +59,8 @@ pub struct Plan {
     pub services: usize,
     /// Whether each route has a policy `hello`, whose module is in a file of its own.
     pub policies: bool,
+    /// For whom it is.
+    pub dialect: Dialect,
 }
 
 impl Plan {
@@ -53,6 +71,7 @@ impl Plan {
             shape,
             services: 0,
             policies: false,
+            dialect: Dialect::Chiton,
         }
     }
 }
@@ -62,6 +81,7 @@ impl Plan {
 pub struct Folder {
     dir: TempDir,
     plan: Plan,
+    port: u16,
 }
 
 /// A file that is written and not yet in its place.
@@ -84,8 +104,9 @@ impl Folder {
     pub fn write(plan: Plan) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("chiton-bench-").tempdir()?;
         std::fs::create_dir(dir.path().join("manifests"))?;
-        let folder = Self { dir, plan };
-        folder.put("base.yaml", &base(crate::relay::free_port()?))?;
+        let port = crate::relay::free_port()?;
+        let folder = Self { dir, plan, port };
+        folder.put("base.yaml", &base(plan.dialect, port))?;
         for route in 0..plan.routes.min(OWN) {
             folder.route(route, route)?.commit()?;
         }
@@ -107,6 +128,11 @@ impl Folder {
     /// What it holds.
     pub fn plan(&self) -> Plan {
         self.plan
+    }
+
+    /// The port of the Gateway.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The folder to serve.
@@ -247,36 +273,76 @@ pub fn replace(bytes: &[u8], old: &str, new: &str) -> Vec<u8> {
     bytes
 }
 
-fn base(port: u16) -> String {
-    let mut text = format!(
-        "apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {{name: chiton}}
-spec: {{controllerName: chiton.dev/gateway-controller}}
----
+fn base(dialect: Dialect, port: u16) -> String {
+    let mut text = class(dialect);
+    // Writing into a String cannot fail.
+    let _ = write!(
+        text,
+        "---
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {{name: bench}}
 spec:
-  gatewayClassName: chiton
+  gatewayClassName: bench
   listeners:
     - {{name: http, protocol: HTTP, port: {port}}}
 "
     );
     for backend in 0..BACKENDS {
-        // Writing into a String cannot fail.
+        let endpoint = match dialect {
+            Dialect::Chiton => format!("host: {BACKEND}, port: {BACKEND_PORT}"),
+            Dialect::EnvoyGateway => {
+                format!("ip: {{address: {BACKEND}, port: {BACKEND_PORT}}}")
+            }
+        };
         let _ = write!(
             text,
             "---
-apiVersion: chiton.dev/v1alpha1
+apiVersion: {}/v1alpha1
 kind: Backend
 metadata: {{name: be-{backend}}}
-spec: {{endpoints: [{{host: 127.0.0.1, port: {}}}]}}
+spec: {{endpoints: [{{{endpoint}}}]}}
 ",
-            3000 + backend
+            group(dialect)
         );
     }
     text
+}
+
+/// The API group of the dialect's own kinds.
+fn group(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Chiton => "chiton.dev",
+        Dialect::EnvoyGateway => "gateway.envoyproxy.io",
+    }
+}
+
+/// The class of the Gateway. Envoy Gateway's says which Envoy to run, and not to write an access log
+/// through its own output, which would be charged to it.
+fn class(dialect: Dialect) -> String {
+    let (controller, parameters) = match dialect {
+        Dialect::Chiton => ("chiton.dev/gateway-controller", ""),
+        Dialect::EnvoyGateway => (
+            "gateway.envoyproxy.io/gatewayclass-controller",
+            "
+  parametersRef: {group: gateway.envoyproxy.io, kind: EnvoyProxy, name: bench, namespace: default}
+---
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: EnvoyProxy
+metadata: {name: bench, namespace: default}
+spec:
+  provider: {type: Host, host: {envoyVersion: \"1.40.0\"}}
+  telemetry: {accessLog: {disable: true}}",
+        ),
+    };
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {{name: bench}}
+spec:
+  controllerName: {controller}{parameters}
+"
+    )
 }
 
 /// About 0.8 kB, in the block style that people write.
@@ -287,7 +353,8 @@ fn route_text(plan: Plan, route: usize, revision: usize) -> String {
     };
     let backend = match plan.services {
         0 => format!(
-            "group: chiton.dev\n          kind: Backend\n          name: be-{}",
+            "group: {}\n          kind: Backend\n          name: be-{}",
+            group(plan.dialect),
             route % BACKENDS
         ),
         services => format!("name: be-{}\n          port: 80", route % services),

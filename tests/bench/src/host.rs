@@ -72,11 +72,6 @@ impl Host {
         Ok(Metrics::parse(&String::from_utf8_lossy(&answer.body)))
     }
 
-    /// What it says about a module's versions.
-    pub async fn modules(&self) -> anyhow::Result<serde_json::Value> {
-        Ok(http::get(self.admin, "/api/v1/modules").send().await?.json())
-    }
-
     /// What it has printed.
     pub fn output(&self) -> String {
         self.process.output()

@@ -59,16 +59,44 @@ async fn main() -> anyhow::Result<()> {
     if !options.table {
         measure(&options, &out).await?;
     }
+    show(
+        &out,
+        "bench",
+        &Measure::ALL,
+        "floor",
+        options.page.as_deref(),
+    )?;
+    let peers = [Measure::Peers];
+    show(
+        &out,
+        "bench-peers",
+        &peers,
+        "Envoy Gateway's",
+        options.page.as_deref(),
+    )
+}
+
+/// Prints a table of what is measured by now, and puts it into a page.
+fn show(
+    out: &Path,
+    name: &str,
+    measures: &[Measure],
+    other: &str,
+    page: Option<&Path>,
+) -> anyhow::Result<()> {
     let mut reports = Vec::new();
-    for measure in Measure::ALL {
-        reports.extend(Report::load(&out, measure.name())?);
+    for measure in measures {
+        reports.extend(Report::load(out, measure.name())?);
     }
-    let section = report::section(&reports);
+    if reports.is_empty() {
+        return Ok(());
+    }
+    let section = report::section(&reports, other);
     println!("{section}");
-    if let Some(page) = &options.page {
-        report::insert(page, &section)?;
+    match page {
+        Some(page) => report::insert(page, name, &section),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 async fn measure(options: &Options, out: &Path) -> anyhow::Result<()> {

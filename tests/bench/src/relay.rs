@@ -1,7 +1,7 @@
-//! Between a proxy and who serves it: passes every message on and tells when.
+//! Between a proxy and who serves it: passes every message on and tells of it.
 //!
-//! Host and bare loop are measured behind the same relay, at the same two points: a response on its
-//! way to the proxy, and the proxy's acknowledgement on its way back. A proxy that is connected to
+//! Host and bare loop are measured behind the same relay, at the same point: the proxy's
+//! acknowledgement on its way back. A proxy that is connected to
 //! the relay waits there until its server listens, so no back-off of Envoy's gets into a start.
 
 use crate::wire::{self, Answer, Raw, Responses};
@@ -30,8 +30,8 @@ pub enum Passed {
     Opened,
     /// A request, at a time.
     Request(Instant, Bytes),
-    /// A response, at a time.
-    Response(Instant, Bytes),
+    /// A response.
+    Response(Bytes),
 }
 
 /// A running relay.
@@ -116,9 +116,7 @@ impl Between {
         let path = PathAndQuery::from_static(wire::PATH);
         let mut responses = grpc.streaming(upward, path, Raw).await?.into_inner();
         while let Some(response) = responses.message().await? {
-            let _ = self
-                .passed
-                .send(Passed::Response(Instant::now(), response.clone()));
+            let _ = self.passed.send(Passed::Response(response.clone()));
             if to_proxy.send(Ok(response)).is_err() {
                 break;
             }

@@ -15,8 +15,6 @@ pub const PATIENCE: Duration = Duration::from_mins(5);
 /// A response that the proxy acknowledged.
 #[derive(Debug)]
 pub struct Acked {
-    /// When it was sent.
-    pub sent_at: Instant,
     /// When it was acknowledged.
     pub acked_at: Instant,
     /// Bytes of the response.
@@ -44,7 +42,7 @@ pub type Resources = BTreeMap<String, HashMap<String, Bytes>>;
 pub struct Seen {
     passed: UnboundedReceiver<Passed>,
     /// By type and nonce.
-    waiting: HashMap<(String, String), (Instant, usize, DeltaResponse)>,
+    waiting: HashMap<(String, String), (usize, DeltaResponse)>,
     acked: Resources,
     counts: HashMap<String, Counts>,
 }
@@ -156,20 +154,20 @@ impl Seen {
     fn take(&mut self, passed: Passed) -> anyhow::Result<Option<Acked>> {
         match passed {
             Passed::Opened => Ok(None),
-            Passed::Response(at, bytes) => {
+            Passed::Response(bytes) => {
                 let length = bytes.len();
                 let response = DeltaResponse::decode(bytes)?;
                 let counts = self.counts.entry(response.type_url.clone()).or_default();
                 counts.responses += 1;
                 counts.resources += response.resources.len() as u64;
                 let key = (response.type_url.clone(), response.nonce.clone());
-                self.waiting.insert(key, (at, length, response));
+                self.waiting.insert(key, (length, response));
                 Ok(None)
             }
             Passed::Request(at, bytes) => {
                 let request = DeltaRequest::decode(bytes)?;
                 let type_url = request.type_url;
-                let Some((sent_at, length, response)) =
+                let Some((length, response)) =
                     self.waiting.remove(&(type_url.clone(), request.nonce))
                 else {
                     return Ok(None);
@@ -185,7 +183,6 @@ impl Seen {
                     of_type.remove(name);
                 }
                 Ok(Some(Acked {
-                    sent_at,
                     acked_at: at,
                     bytes: length,
                     type_url,

@@ -18,22 +18,8 @@ use tonic::{Request, Response, Status, Streaming};
 pub const PATH: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
-/// Types in the order in which they are sent: clusters, endpoints, secrets, extension configs,
-/// listeners, route configurations, virtual hosts.
-pub const TYPES: [&str; 7] = [
-    "type.googleapis.com/envoy.config.cluster.v3.Cluster",
-    ENDPOINTS,
-    "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
-    "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig",
-    LISTENER,
-    "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
-    VIRTUAL_HOST,
-];
-
 /// Endpoints of a cluster.
 pub const ENDPOINTS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
-/// Listeners.
-pub const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 /// Virtual hosts.
 pub const VIRTUAL_HOST: &str = "type.googleapis.com/envoy.config.route.v3.VirtualHost";
 

@@ -87,7 +87,9 @@ pub fn rows(what: &str, size: usize, ours: &[Sample], floor: &[Sample], aim: f64
         let row = Row::new(&measure, size, Unit::Seconds, of(ours, time))?;
         Some(row.floor(of(floor, time)).aim(Aim::RatioOfP99(aim)))
     };
-    let whole = row(format!("{what}: file renamed → ACK"), |sample| sample.total);
+    let whole = row(format!("{what}: file renamed → ACK"), |sample| {
+        sample.total
+    });
     let engine = row(format!("{what}: file read → ACK"), |sample| sample.engine);
     let note = format!("on the wire {}, floor {}", bytes(ours), bytes(floor));
     [whole.map(|row| row.note(note)), engine]
@@ -118,9 +120,10 @@ impl Revisions {
     /// A new one for a route; the one before it and it.
     pub fn next(&mut self, route: usize) -> (usize, usize) {
         self.last += 1;
-        let old = self.current.get_mut(route).map_or(0, |current| {
-            std::mem::replace(current, self.last)
-        });
+        let old = self
+            .current
+            .get_mut(route)
+            .map_or(0, |current| std::mem::replace(current, self.last));
         (old, self.last)
     }
 }
@@ -177,9 +180,9 @@ pub async fn bare(
     let of_place = |acked: &crate::seen::Acked| {
         let resources = &acked.resources;
         acked.type_url == VIRTUAL_HOST
-            && resources.iter().any(|resource| {
-                resource.name == *place && folder::holds(&resource.value(), &mark)
-            })
+            && resources
+                .iter()
+                .any(|resource| resource.name == *place && folder::holds(&resource.value(), &mark))
     };
     let acked = pair.bare_envoy.seen.until(of_place).await?;
     let total = acked.acked_at - begin;

@@ -68,7 +68,8 @@ async fn one(size: usize, runs: usize) -> anyhow::Result<Vec<Row>> {
     let mut rows = change::rows(&what, size, &ours, &floor, 1.5);
     if let Some(row) = rows.first_mut() {
         let changes = changed.made + runs;
-        row.note = format!("{changes} changes in {responses} responses; the newest of each is ACKed");
+        row.note =
+            format!("{changes} changes in {responses} responses; the newest of each is ACKed");
     }
     Ok(rows)
 }
@@ -108,9 +109,7 @@ struct Churn {
 
 impl Churn {
     /// Calls `change` with route and revision, again and again, until it is stopped.
-    fn start(
-        mut change: impl FnMut(usize, usize) -> anyhow::Result<()> + Send + 'static,
-    ) -> Self {
+    fn start(mut change: impl FnMut(usize, usize) -> anyhow::Result<()> + Send + 'static) -> Self {
         let changed = Arc::new(Mutex::new(Changed::default()));
         let noted = changed.clone();
         let task = tokio::spawn(async move {
@@ -140,11 +139,7 @@ impl Churn {
 }
 
 /// Waits until the newest state of everything that was changed is acknowledged.
-async fn newest_is_in(
-    seen: &mut Seen,
-    places: &[String],
-    changed: &Changed,
-) -> anyhow::Result<()> {
+async fn newest_is_in(seen: &mut Seen, places: &[String], changed: &Changed) -> anyhow::Result<()> {
     let is_in = |seen: &Seen| {
         changed.newest.iter().all(|(route, revision)| {
             let hosts = seen.acked().get(VIRTUAL_HOST);

@@ -42,8 +42,14 @@ pub async fn run(scope: &Scope) -> anyhow::Result<Vec<Row>> {
         }
         let floor = Summary::seconds(&floor);
         let rows_of = [
-            ("cold start: process start → last ACK, empty data folder", first),
-            ("cold start: the same, started again on its data folder", again),
+            (
+                "cold start: process start → last ACK, empty data folder",
+                first,
+            ),
+            (
+                "cold start: the same, started again on its data folder",
+                again,
+            ),
         ];
         for (what, times) in rows_of {
             let row = Row::new(what, size, Unit::Seconds, Summary::seconds(&times));

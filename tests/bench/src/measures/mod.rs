@@ -4,6 +4,7 @@ mod change;
 mod churn;
 mod cold;
 mod memory;
+mod peers;
 mod reconcile;
 mod storm;
 mod swap;
@@ -28,10 +29,12 @@ pub enum Measure {
     Storm,
     /// A module is replaced under 10,000 objects.
     Swap,
+    /// Envoy Gateway on the same routes; needs a network of its own.
+    Peers,
 }
 
 impl Measure {
-    /// Every measure, in the order of the table.
+    /// What is taken unless something else is asked for, in the order of the table.
     pub const ALL: [Self; 7] = [
         Self::Change,
         Self::Churn,
@@ -52,6 +55,7 @@ impl Measure {
             Self::Reconcile => "reconcile",
             Self::Storm => "storm",
             Self::Swap => "swap",
+            Self::Peers => "peers",
         }
     }
 
@@ -65,6 +69,7 @@ impl Measure {
             Self::Reconcile => reconcile::run(scope),
             Self::Storm => storm::run(scope).await,
             Self::Swap => swap::run(scope).await,
+            Self::Peers => peers::run(scope).await,
         }
     }
 }
@@ -90,6 +95,10 @@ impl Scope {
 
     /// Runs, or a tenth of them for a quick look.
     pub fn runs(&self, usual: usize) -> usize {
-        if self.quick { (usual / 10).max(2) } else { usual }
+        if self.quick {
+            (usual / 10).max(2)
+        } else {
+            usual
+        }
     }
 }

@@ -60,9 +60,8 @@ async fn one(size: usize, runs: usize) -> anyhow::Result<Vec<Row>> {
     #[allow(clippy::cast_precision_loss)]
     let of = |counts: Vec<u64>| Summary::of(counts.into_iter().map(|count| count as f64).collect());
     let storm = format!("{SLICES} endpoint slices changed in {IN:?}");
-    let counted = |what: &str, counts| {
-        Row::new(&format!("{storm}: {what}"), size, Unit::Count, of(counts))
-    };
+    let counted =
+        |what: &str, counts| Row::new(&format!("{storm}: {what}"), size, Unit::Count, of(counts));
     let rows = [
         counted("reconciles", reconciles).map(|row| row.aim(crate::report::Aim::AtMost(0.0))),
         counted("responses", responses),

@@ -6,7 +6,7 @@
 //! loop that sends the same virtual hosts at once.
 
 use super::Scope;
-use crate::folder::{self, Folder, Plan, Shape};
+use crate::folder::{self, Plan, Shape};
 use crate::pair::{self, Pair};
 use crate::report::{Aim, Row, Unit};
 use crate::seen::Seen;
@@ -46,7 +46,10 @@ async fn one(size: usize, runs: usize) -> anyhow::Result<Option<Row>> {
         module.commit()?;
         let last = until_swapped(&mut pair.envoy.seen, size, version).await;
         let last = last.with_context(|| {
-            format!("the module; the host says: {}", pair::tail(&pair.host.output()))
+            format!(
+                "the module; the host says: {}",
+                pair::tail(&pair.host.output())
+            )
         })?;
         ours.push(last - begin);
 

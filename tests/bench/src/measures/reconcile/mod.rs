@@ -52,7 +52,8 @@ pub fn run(scope: &Scope) -> anyhow::Result<Vec<Row>> {
     let document = gateway();
     let answers = Answers(serde_json::to_vec(&document)?.into());
     let fresh = Component::load(&Engine::new(None)?, &component, &Terms::default())?;
-    let mut warm = Warm::load(&component, answers.clone())?;
+    let mut warm = Warm::load(&component, answers.clone())
+        .map_err(|error| anyhow::anyhow!("the warm instance: {error:#}"))?;
     let world = World::new().output(&reference("Gateway", "bench"), &document);
 
     let mut times: [Vec<Duration>; 4] = Default::default();
@@ -104,10 +105,12 @@ trait Checked {
     fn checked(self) -> anyhow::Result<Duration>;
 }
 
-impl<T, E: Into<anyhow::Error>> Checked for (Duration, Result<T, E>) {
+impl<T, E: std::fmt::Display> Checked for (Duration, Result<T, E>) {
     fn checked(self) -> anyhow::Result<Duration> {
-        self.1.map_err(Into::into)?;
-        Ok(self.0)
+        match self.1 {
+            Ok(_) => Ok(self.0),
+            Err(error) => anyhow::bail!("a reconcile failed: {error:#}"),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Warm {
 
 impl Warm {
     /// Compiles and instantiates a component.
-    pub fn load(component: &[u8], answers: Answers) -> anyhow::Result<Self> {
+    pub fn load(component: &[u8], answers: Answers) -> wasmtime::Result<Self> {
         let mut config = Config::new();
         // As the host's engine, as far as it changes the code.
         config
@@ -39,7 +39,7 @@ impl Warm {
     }
 
     /// Calls it.
-    pub fn reconcile(&mut self, object: &Object) -> anyhow::Result<types::Outcome> {
+    pub fn reconcile(&mut self, object: &Object) -> wasmtime::Result<types::Outcome> {
         let reference = types::ObjectRef {
             group: object.key.group.clone(),
             kind: object.key.kind.clone(),
@@ -50,7 +50,7 @@ impl Warm {
         let reconciler = self.guest.chiton_reconcile_reconciler();
         let answer =
             reconciler.call_reconcile(&mut self.store, &reference, &body, &b"{}".to_vec())?;
-        answer.map_err(anyhow::Error::msg)
+        answer.map_err(wasmtime::Error::msg)
     }
 }
 
