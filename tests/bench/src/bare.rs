@@ -114,8 +114,8 @@ impl State {
             self.under_way.remove(type_url);
         }
         let first = self.asked.insert(type_url.clone());
-        let named = request.subscribe.iter().filter(|name| *name != "*");
-        let mut names: BTreeSet<String> = named.cloned().collect();
+        let wanted = request.subscribe.iter().filter(|name| *name != "*");
+        let mut names: BTreeSet<String> = wanted.cloned().collect();
         if first && names.is_empty() {
             // Everything: clusters, listeners, and virtual hosts, which are never asked for by name.
             let of_type = self.resources.get(type_url);

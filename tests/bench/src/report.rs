@@ -306,17 +306,24 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn summary(median: f64, p99: f64) -> Option<Summary> {
-        Some(Summary {
+    fn summary(median: f64, p99: f64) -> Summary {
+        Summary {
             runs: 3,
             median,
             p99,
-        })
+        }
     }
 
     fn row() -> Row {
-        let row = Row::new("a change", 10_000, Unit::Seconds, summary(0.012, 0.02)).unwrap();
-        row.floor(summary(0.01, 0.016)).aim(Aim::RatioOfP99(1.3))
+        let row = Row::new(
+            "a change",
+            10_000,
+            Unit::Seconds,
+            Some(summary(0.012, 0.02)),
+        )
+        .unwrap();
+        row.floor(Some(summary(0.01, 0.016)))
+            .aim(Aim::RatioOfP99(1.3))
     }
 
     #[test]

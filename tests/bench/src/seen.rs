@@ -16,7 +16,7 @@ pub const PATIENCE: Duration = Duration::from_mins(5);
 #[derive(Debug)]
 pub struct Acked {
     /// When it was acknowledged.
-    pub acked_at: Instant,
+    pub at: Instant,
     /// Bytes of the response.
     pub bytes: usize,
     /// Type of the resources.
@@ -108,7 +108,7 @@ impl Seen {
         loop {
             let acked = self.next_acked().await?;
             if self.waiting.is_empty() && enough(self) {
-                return Ok(acked.acked_at);
+                return Ok(acked.at);
             }
         }
     }
@@ -183,7 +183,7 @@ impl Seen {
                     of_type.remove(name);
                 }
                 Ok(Some(Acked {
-                    acked_at: at,
+                    at,
                     bytes: length,
                     type_url,
                     resources: response.resources,

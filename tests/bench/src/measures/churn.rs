@@ -48,8 +48,8 @@ async fn one(size: usize, runs: usize) -> anyhow::Result<Vec<Row>> {
         let (_, revision) = revisions.next(run % MEASURED);
         ours.push(change::host(&mut pair, run % MEASURED, revision).await?);
     }
-    let changed = churn.stop().await?;
-    newest_is_in(&mut pair.envoy.seen, &revisions.places, &changed).await?;
+    let others = churn.stop().await?;
+    newest_is_in(&mut pair.envoy.seen, &revisions.places, &others).await?;
     let responses = pair.envoy.seen.counts(VIRTUAL_HOST).responses - before;
 
     let mut revisions = Revisions::new(&pair);
@@ -67,7 +67,7 @@ async fn one(size: usize, runs: usize) -> anyhow::Result<Vec<Row>> {
     let what = format!("one route changed, {PER_SECOND} others a second");
     let mut rows = change::rows(&what, size, &ours, &floor, 1.5);
     if let Some(row) = rows.first_mut() {
-        let changes = changed.made + runs;
+        let changes = others.made + runs;
         row.note =
             format!("{changes} changes in {responses} responses; the newest of each is ACKed");
     }

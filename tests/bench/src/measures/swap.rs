@@ -85,7 +85,7 @@ async fn until_swapped(seen: &mut Seen, routes: usize, version: u8) -> anyhow::R
             }
         }
         if swapped.len() >= routes {
-            return Ok(acked.acked_at);
+            return Ok(acked.at);
         }
     }
 }

@@ -13,7 +13,8 @@ use crate::report::{Aim, Row, Unit};
 use crate::stats::Summary;
 use anyhow::Context as _;
 use chiton::sandbox::{Component, Engine, Failure, Reads, Reconciler as _, Terms};
-use chiton::store::{Key, Object};
+use chiton::store::Object;
+use chiton::watcher::files;
 use chiton_guest::testing::World;
 use chiton_guest::{Context, Error, Output, Raw, Reconciler, Role};
 use chiton_ir::gateway::{Gateway, LabelSelector, Listener, NamespaceScope, Protocol};
@@ -21,7 +22,6 @@ use chiton_ir::identity::names;
 use chiton_ir::{GroupKind, ObjectRef};
 use chiton_reconciler_route::HttpRoutes;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -37,18 +37,8 @@ const WARM_UP: usize = 500;
 pub fn run(scope: &Scope) -> anyhow::Result<Vec<Row>> {
     let object = route();
     let component = std::fs::read(chiton_tests::paths::guest("route")?)?;
-    let body: Arc<[u8]> = serde_json::to_vec(&object)?.into();
-    let size = body.len();
-    let input = Object {
-        key: Key::from(reference("HTTPRoute", "r")),
-        api_version: "gateway.networking.k8s.io/v1".into(),
-        labels: BTreeMap::new(),
-        generation: 0,
-        created: None,
-        body,
-        problem: None,
-        origin: None,
-    };
+    let input = read(&object)?;
+    let size = input.body.len();
     let document = gateway();
     let answers = Answers(serde_json::to_vec(&document)?.into());
     let fresh = Component::load(&Engine::new(None)?, &component, &Terms::default())?;
@@ -72,6 +62,17 @@ pub fn run(scope: &Scope) -> anyhow::Result<Vec<Row>> {
         }
     }
     rows(size, &times)
+}
+
+/// The object as the host reads it from a file.
+fn read(object: &Value) -> anyhow::Result<Arc<Object>> {
+    let dir = tempfile::tempdir()?;
+    std::fs::write(dir.path().join("route.json"), object.to_string())?;
+    let loaded = files::load(dir.path())?;
+    let found = loaded.objects.first();
+    found
+        .cloned()
+        .with_context(|| format!("{:?}", loaded.problems))
 }
 
 fn rows(size: usize, times: &[Vec<Duration>; 4]) -> anyhow::Result<Vec<Row>> {

@@ -41,10 +41,10 @@ impl Warm {
     /// Calls it.
     pub fn reconcile(&mut self, object: &Object) -> wasmtime::Result<types::Outcome> {
         let reference = types::ObjectRef {
-            group: object.key.group.clone(),
-            kind: object.key.kind.clone(),
-            namespace: object.key.namespace.clone(),
-            name: object.key.name.clone(),
+            group: object.key.group.to_string(),
+            kind: object.key.kind.to_string(),
+            namespace: object.key.namespace.to_string(),
+            name: object.key.name.to_string(),
         };
         let body = object.body.to_vec();
         let reconciler = self.guest.chiton_reconcile_reconciler();
