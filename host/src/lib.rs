@@ -10,6 +10,8 @@ pub mod config;
 pub mod envoy;
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(test)]
+mod laws;
 pub mod modules;
 pub mod pipeline;
 pub mod runtime;

@@ -218,8 +218,10 @@ impl Engine {
         let mut plan = Plan::new(inputs, modules, before.outputs.clone(), now);
         self.mark_modules(&mut plan);
         self.mark_inputs(&mut plan, &diff);
-        self.mark_due(&mut plan);
+        // First what has ended: who was held for want of a thread may have one now, and if nobody
+        // else runs, nobody will say so again.
         self.sort_late(&mut plan);
+        self.mark_due(&mut plan);
         for layer in Layer::ALL {
             self.run_layer(&mut plan, layer, before.epoch == 0);
         }

@@ -42,7 +42,6 @@ pub trait Named {
 }
 
 /// A shared identity: what everything in the host is keyed by.
-#[derive(Debug)]
 pub struct Key(Arc<Identity>);
 
 impl Key {
@@ -216,6 +215,12 @@ impl Deref for Key {
     type Target = Identity;
     fn deref(&self) -> &Identity {
         &self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
