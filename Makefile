@@ -9,7 +9,7 @@ CARGO_FUZZ := 0.13.2
 
 # What `make soak` gives each fuzz target, in seconds.
 FUZZ_SECONDS ?= 300
-FUZZ_TARGETS := file module_manifest component objects
+FUZZ_TARGETS := file module_manifest component objects discovery
 
 HELLO := --manifest-path examples/policies/hello/Cargo.toml --out target/guests
 XTASK := cargo run --quiet --package xtask --

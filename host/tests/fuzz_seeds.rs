@@ -53,3 +53,8 @@ fn objects() {
     each("fuzz/seeds/objects", &mut run);
     each("golden", &mut run);
 }
+
+#[test]
+fn discovery() {
+    each("fuzz/seeds/discovery", &mut chiton_xds::fuzzing::discovery);
+}

@@ -7,6 +7,8 @@
 //! [`Server::set_ready`]. [`Server::programmed`] says whether the clients have taken it, and
 //! [`Ledger::changes`] when to ask again.
 
+#[doc(hidden)]
+pub mod fuzzing;
 mod groups;
 mod inline;
 mod ledger;
