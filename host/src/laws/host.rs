@@ -24,7 +24,7 @@ pub struct Host {
     pub events: Events,
     pub synchronizer: Synchronizer,
     pub proxies: Proxies,
-    pub findings: BTreeMap<Key, Findings>,
+    pub findings: BTreeMap<Key, Arc<Findings>>,
     pub now: Duration,
     /// Modules that were swapped since somebody looked.
     pub swapped: BTreeSet<&'static str>,
