@@ -8,6 +8,7 @@ mod model;
 mod order;
 mod rejections;
 mod sotw;
+mod sotw_rejections;
 mod subscriptions;
 mod virtual_hosts;
 
