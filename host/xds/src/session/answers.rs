@@ -57,10 +57,10 @@ impl Session {
         let repeats = self.repeats(kind);
         let subscription = &mut self.subscriptions[kind];
         let row = subscription.rows.get(name);
-        let had_any = row.is_some_and(|row| row.acked.is_some());
+        let was_accepted = row.is_some_and(|row| row.acked.is_some());
         subscription.rows.accept(name, &entry.version);
         let row = subscription.rows.get(name);
-        let has_any = row.is_some_and(|row| row.acked.is_some());
+        let is_accepted = row.is_some_and(|row| row.acked.is_some());
         if repeats && row.is_some_and(|row| row.acked.as_ref() == Some(&entry.version)) {
             let before = subscription.forms.insert(name.clone(), entry.clone());
             self.snapshot.remember(kind, entry);
@@ -69,7 +69,7 @@ impl Session {
             }
         }
         let is_parent = kind == ResourceType::RouteConfiguration && !self.dialect.inline;
-        if is_parent && has_any && !had_any {
+        if is_parent && is_accepted && !was_accepted {
             // A client that never had it has none of its virtual hosts.
             self.fresh.insert(name.clone());
             self.mark_virtual_hosts(name, true);

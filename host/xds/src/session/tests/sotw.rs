@@ -124,6 +124,16 @@ fn an_empty_request_is_a_wildcard_until_something_was_named() {
     );
 }
 
+/// "Unsubscribing From Resources": what the wildcard covers too need not be answered: responses of
+/// clusters and listeners hold all that is left, and of other types nothing can be said.
+#[test]
+fn leaving_a_name_under_a_wildcard_is_not_answered() {
+    let mut client = connect(&[(Cluster, "a=1")]);
+    client.state(Cluster, &["*", "a"], "");
+    assert_eq!(client.state(Cluster, &["*"], "1"), NOTHING);
+    assert_eq!(client.publish(&[(Cluster, "a=2")]), ["Cluster a=2 #2"]);
+}
+
 /// "How the client specifies what resources to return": an explicit wildcard, of any type; and an
 /// empty first request of another type than clusters and listeners asks for nothing.
 #[test]

@@ -43,6 +43,7 @@ fn silence_until_ready_then_everything() {
     assert_eq!(client.publish(&[]), ["Cluster a=1 b=1 #1"]);
 }
 
+/// "How the client specifies what resources to return": the legacy wildcard.
 #[test]
 fn an_empty_first_request_asks_for_everything_of_the_types_without_known_names() {
     let mut client = Client::connect(&[(Cluster, "a=1"), (Listener, "l=1"), (Endpoints, "a=1")]);
@@ -53,6 +54,53 @@ fn an_empty_first_request_asks_for_everything_of_the_types_without_known_names()
     assert_eq!(client.publish(&[(Endpoints, "a=2")]), NOTHING);
 }
 
+/// "How the client specifies what resources to return": the example of that section for incremental.
+#[test]
+fn the_legacy_wildcard_goes_on_beside_names_until_it_is_left() {
+    let mut client = Client::connect(&[(Cluster, "A=1"), (Cluster, "B=1")]);
+    assert_eq!(client.subscribe(Cluster, &[]), ["Cluster A=1 B=1 #1"]);
+    client.ack(Cluster, 1);
+    assert_eq!(client.subscribe(Cluster, &["A"]), ["Cluster A=1 #2"]);
+    client.ack(Cluster, 2);
+    assert_eq!(client.publish(&[(Cluster, "B=2")]), ["Cluster B=2 #3"]);
+    client.ack(Cluster, 3);
+    assert_eq!(client.unsubscribe(Cluster, &["*"]), NOTHING);
+    assert_eq!(
+        client.publish(&[(Cluster, "A=2"), (Cluster, "B=3")]),
+        ["Cluster A=2 #4"]
+    );
+    client.ack(Cluster, 4);
+    assert_eq!(client.unsubscribe(Cluster, &["A"]), NOTHING);
+    assert_eq!(client.ack(Cluster, 4), NOTHING, "not the wildcard again");
+    assert_eq!(client.publish(&[(Cluster, "A=3")]), NOTHING);
+}
+
+/// "Incremental xDS": the legacy wildcard is a first request that names nothing at all; and
+/// "Unsubscribing from Resources": phantom unsubscriptions are ignored.
+#[test]
+fn a_first_request_that_only_leaves_names_asks_for_nothing() {
+    let mut client = Client::connect(&[(Cluster, "a=1"), (Endpoints, "a=1")]);
+    assert_eq!(client.unsubscribe(Cluster, &["x"]), NOTHING);
+    client.subscribe(Endpoints, &["a"]);
+    client.ack(Endpoints, 1);
+    assert_eq!(client.unsubscribe(Endpoints, &["x"]), NOTHING);
+    assert_eq!(
+        client.publish(&[(Endpoints, "a=2"), (Cluster, "a=2")]),
+        ["ClusterLoadAssignment a=2 #2"]
+    );
+}
+
+/// "Duplicate Resource Names": no response has a name twice.
+#[test]
+fn a_name_that_is_asked_for_twice_is_sent_once() {
+    let mut client = Client::connect(&[(Cluster, "a=1")]);
+    assert_eq!(
+        client.subscribe(Cluster, &["a", "*", "a"]),
+        ["Cluster a=1 #1"]
+    );
+}
+
+/// "How the client specifies what resources to return": the wildcard by name.
 #[test]
 fn an_explicit_wildcard_asks_for_everything_of_any_type() {
     let mut client = Client::connect(&[(Cluster, "a=1"), (Endpoints, "a=1")]);
@@ -99,6 +147,7 @@ fn only_subscribed_names_are_sent() {
     assert_eq!(client.publish(&[(Endpoints, "a=3")]), NOTHING);
 }
 
+/// "Subscribing to Resources": the client may have forgotten what it names.
 #[test]
 fn a_newly_named_resource_is_sent_even_if_unchanged() {
     let mut client = Client::connect(&[(Endpoints, "a=1")]);
@@ -116,6 +165,7 @@ fn a_newly_named_resource_is_sent_even_if_unchanged() {
     );
 }
 
+/// "Knowing When a Requested Resource Does Not Exist" (incremental).
 #[test]
 fn a_name_that_does_not_exist_is_told_as_removed_and_stays_subscribed() {
     let mut client = Client::connect(&[(Endpoints, "a=1")]);
@@ -130,6 +180,7 @@ fn a_name_that_does_not_exist_is_told_as_removed_and_stays_subscribed() {
     );
 }
 
+/// "Incremental xDS": `initial_resource_versions`.
 #[test]
 fn a_reconnecting_client_gets_differences_and_removals_only() {
     let mut client = Client::connect(&[(Listener, "a=1"), (Listener, "b=2"), (Listener, "c=1")]);
@@ -150,6 +201,7 @@ fn a_reconnecting_client_gets_differences_and_removals_only() {
     );
 }
 
+/// "When to send an update".
 #[test]
 fn changes_fold_while_a_response_is_under_way() {
     let mut client = Client::connect(&[(Cluster, "a=1")]);
@@ -172,6 +224,7 @@ fn what_changes_back_is_not_sent() {
     assert_eq!(client.ack(Cluster, 1), NOTHING);
 }
 
+/// "Incremental xDS": changes of subscriptions are honoured even if the nonce is stale.
 #[test]
 fn an_unknown_nonce_acknowledges_nothing_but_its_subscriptions_count() {
     let mut client = Client::connect(&[(Endpoints, "a=1"), (Endpoints, "b=1")]);
@@ -193,6 +246,7 @@ fn an_unknown_nonce_acknowledges_nothing_but_its_subscriptions_count() {
     );
 }
 
+/// "Resource updates": an ACK may come with new names.
 #[test]
 fn an_acknowledgement_may_change_subscriptions() {
     let mut client = Client::connect(&[(Endpoints, "a=1"), (Endpoints, "b=1")]);
@@ -211,6 +265,7 @@ fn an_acknowledgement_may_change_subscriptions() {
     assert_eq!(client.publish(&[(Endpoints, "a=2")]), NOTHING);
 }
 
+/// "Unsubscribing from Resources": the exception under a wildcard.
 #[test]
 fn leaving_a_name_under_a_wildcard_is_answered() {
     let mut client = Client::connect(&[(Cluster, "a=1")]);
