@@ -111,7 +111,7 @@ impl Client {
             2 => self.ask(bytes),
             3 => self.ask_in_protobuf(bytes),
             4 => {
-                let rejects = bytes.next() % 4 == 0;
+                let rejects = bytes.next().is_multiple_of(4);
                 self.answer(rejects.then(|| String::from_utf8_lossy(bytes.many()).into_owned()));
             }
             _ => self.now += Duration::from_millis(u64::from(bytes.next()) * 50),
