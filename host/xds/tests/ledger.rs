@@ -310,3 +310,18 @@ async fn a_client_that_names_its_listeners_holds_back_no_other() {
     })
     .await;
 }
+
+/// Whoever waits for the ledger's changes is told, though the client hears and says nothing.
+#[tokio::test]
+async fn a_publish_that_is_of_no_concern_to_a_client_is_settled_too() {
+    let server = Running::start(Options::default()).await;
+    server.publish("g", vec![put(Lds, "a", "1")]);
+    server.set_all_ready();
+    let mut client = Raw::connect(&server.tcp(), "node", "g").await;
+    client.subscribe(Lds, &["a"]).await;
+    client.ack_next().await;
+    until(&server, |server| server.is_settled("g")).await;
+    server.publish("g", vec![put(RouteConfiguration, "r", "1")]);
+    until(&server, |server| server.is_settled("g")).await;
+    assert_eq!(server.metrics().responses_sent(RouteConfiguration), 0);
+}

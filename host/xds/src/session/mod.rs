@@ -195,13 +195,18 @@ impl Session {
 
     /// Whether the client has accepted all that there was at a publish, and nothing waits.
     pub fn is_settled(&self, generation: u64) -> bool {
-        self.synced
-            && self.snapshot.generation >= generation
+        self.settled() >= Some(generation)
+    }
+
+    /// The newest publish of which the client has accepted everything; none while something waits.
+    pub fn settled(&self) -> Option<u64> {
+        let is_settled = self.synced
             && self.is_whole()
             && self.subscriptions.iter().all(|(_, subscription)| {
                 let rows = &subscription.rows;
                 subscription.is_settled() && rows.nacked() == 0 && rows.acked() == rows.len()
-            })
+            });
+        is_settled.then_some(self.snapshot.generation)
     }
 
     /// What the client was sent of a type, and what it said.

@@ -155,6 +155,8 @@ struct Stream<P: Protocol> {
     shared: Arc<Shared>,
     proxy: Arc<Proxy>,
     outbox: Outbox<P>,
+    /// [`Session::settled`] when the ledger's changes were told last.
+    told: Option<u64>,
 }
 
 impl<P: Protocol> Stream<P> {
@@ -166,6 +168,7 @@ impl<P: Protocol> Stream<P> {
             shared,
             proxy,
             outbox,
+            told: None,
         }
     }
 
@@ -208,8 +211,8 @@ impl<P: Protocol> Stream<P> {
     }
 
     /// Sends what may be sent. Returns when to try again if nothing happens before.
-    async fn send_due(&self) -> Result<Option<Instant>, Status> {
-        let (responses, wake, newly_synced) = {
+    async fn send_due(&mut self) -> Result<Option<Instant>, Status> {
+        let (responses, wake, newly_synced, settled) = {
             let mut session = self.proxy.session();
             let now = Instant::now();
             let before = session.is_synced();
@@ -218,11 +221,14 @@ impl<P: Protocol> Stream<P> {
                 responses,
                 session.deadline(now),
                 session.is_synced() && !before,
+                session.settled(),
             )
         };
-        if newly_synced {
+        // What waited may have turned out to be nothing, and a publish to be of no concern here.
+        if newly_synced || (settled.is_some() && settled != self.told) {
             self.shared.ledger.changed();
         }
+        self.told = settled;
         for response in responses {
             let (kind, sent, removed) = (
                 response.kind,
@@ -236,7 +242,7 @@ impl<P: Protocol> Stream<P> {
         Ok(wake)
     }
 
-    async fn on_request(&self, request: P::Request) -> Result<(), Status> {
+    async fn on_request(&mut self, request: P::Request) -> Result<(), Status> {
         self.proxy.seen();
         let type_url = P::type_url(&request);
         let kind = ResourceType::from_type_url(type_url);
@@ -251,7 +257,12 @@ impl<P: Protocol> Stream<P> {
                 None => Ok(()),
             };
         };
-        let feedback = P::tell(&mut self.proxy.session(), kind, request);
+        let feedback = {
+            let mut session = self.proxy.session();
+            let feedback = P::tell(&mut session, kind, request);
+            self.told = session.settled();
+            feedback
+        };
         self.on_feedback(kind, &feedback);
         if feedback.too_many {
             return Err(Status::resource_exhausted(
