@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Who runs Envoy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -41,6 +42,10 @@ pub struct Settings {
     /// [default: `$XDG_STATE_HOME/chiton` or `~/.local/state/chiton`]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Least seconds between two saves of what is served, for the next start; 0: nothing is saved or
+    /// read [default: 1]
+    #[arg(long, value_name = "SECONDS")]
+    pub checkpoint_interval: Option<u32>,
     /// Write Envoy's access log to standard output
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     pub access_log: Option<bool>,
@@ -93,6 +98,8 @@ pub struct Config {
     pub admin_address: SocketAddr,
     /// Folder for what outlives a restart.
     pub data_dir: PathBuf,
+    /// Least time between two saves of what is served; none: it is not saved.
+    pub checkpoint_interval: Option<Duration>,
     /// Whether Envoy writes an access log.
     pub access_log: bool,
     /// Added to listener ports below 1024.
@@ -125,6 +132,7 @@ impl Settings {
             xds_address: self.xds_address.or(below.xds_address),
             admin_address: self.admin_address.or(below.admin_address),
             data_dir: self.data_dir.or(below.data_dir),
+            checkpoint_interval: self.checkpoint_interval.or(below.checkpoint_interval),
             access_log: self.access_log.or(below.access_log),
             low_port_offset: self.low_port_offset.or(below.low_port_offset),
             reconcilers: Reconcilers {
@@ -161,6 +169,10 @@ impl Settings {
             data_dir: match self.data_dir {
                 Some(dir) => dir,
                 None => default_data_dir()?,
+            },
+            checkpoint_interval: match self.checkpoint_interval.unwrap_or(1) {
+                0 => None,
+                seconds => Some(Duration::from_secs(seconds.into())),
             },
             access_log: self.access_log.unwrap_or(false),
             low_port_offset: self.low_port_offset.unwrap_or(0),

@@ -5,6 +5,7 @@
 //! and the proxies say of an object.
 
 pub mod admin;
+pub mod checkpoint;
 pub mod cli;
 pub mod config;
 pub mod envoy;

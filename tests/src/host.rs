@@ -1,6 +1,7 @@
 //! A running `chiton serve` with its Envoy.
 
 use crate::http::{self, Answer, Ask};
+use crate::metrics::Metrics;
 use crate::process::{Process, is_running, kill_now};
 use crate::{paths, wait};
 use anyhow::{Context as _, bail};
@@ -59,8 +60,41 @@ impl Host {
 
     /// Starts the host again in the same folders, after it ended.
     pub async fn start_again(&mut self) -> anyhow::Result<()> {
-        self.process = spawn(self.dir.path(), self.admin, &self.arguments)?;
+        self.launch_again()?;
         self.ready().await
+    }
+
+    /// As [`Host::start_again`], but does not wait until it is ready.
+    pub fn launch_again(&mut self) -> anyhow::Result<()> {
+        self.process = spawn(self.dir.path(), self.admin, &self.arguments)?;
+        Ok(())
+    }
+
+    /// The arguments of the next start, after those that every host has.
+    pub fn set_arguments(&mut self, arguments: &[&str]) {
+        self.arguments = arguments.iter().map(ToString::to_string).collect();
+    }
+
+    /// The checkpoint's file.
+    #[must_use]
+    pub fn checkpoint(&self) -> PathBuf {
+        self.data_dir().join("checkpoint")
+    }
+
+    /// Waits until the checkpoint holds the newest epoch.
+    pub async fn saved(&self) -> anyhow::Result<()> {
+        wait::until("the checkpoint holds the newest epoch", async || {
+            let metrics = Metrics::of(self).await;
+            let metrics = metrics.map_err(|error| format!("{error:#}"))?;
+            let saved = metrics.count("chiton_checkpoint_epoch", &[]);
+            let epoch = metrics.count("chiton_epochs_total", &[]);
+            if saved == epoch && epoch > 0 {
+                Ok(())
+            } else {
+                Err(format!("epoch {saved} of {epoch}"))
+            }
+        })
+        .await
     }
 
     /// The folder that everything of this host is in.
@@ -280,7 +314,8 @@ impl Host {
         }
     }
 
-    async fn ready(&mut self) -> anyhow::Result<()> {
+    /// Waits until the host is ready.
+    pub async fn ready(&mut self) -> anyhow::Result<()> {
         let admin = self.admin;
         let process = &mut self.process;
         wait::until("the host is ready", async || {

@@ -346,3 +346,39 @@ async fn an_envoy_of_somebody_else_is_served_and_outlives_the_host() -> anyhow::
     assert_eq!(envoy.ended(), None, "{}", envoy.output());
     world.host.stop().await
 }
+
+#[tokio::test]
+async fn a_host_that_cannot_start_does_not_leave_an_envoy_that_serves_nothing() -> anyhow::Result<()>
+{
+    let mut world = World::start(&route("a", "a")).await?;
+    world.served_by("/a", "a").await?;
+    world.host.stop_by(Signal::SIGTERM).await?;
+    std::fs::remove_file(world.host.checkpoint())?;
+    world.host.launch_again()?;
+    wait::until("Envoy is being started", async || world.host.envoy_pid()).await?;
+    std::fs::rename(world.host.manifests(), world.host.dir().join("away"))?;
+    let status = world.host.process().wait().await?;
+    assert_eq!(status.code(), Some(1), "{}", world.host.output());
+    let left = processes_of(world.host.dir());
+    assert!(left.is_empty(), "{left:#?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_orphaned_envoy_is_told_of_where_the_next_host_does_not_take_it_over()
+-> anyhow::Result<()> {
+    let mut world = World::start(&route("a", "a")).await?;
+    world.served_by("/a", "a").await?;
+    let envoy = world.host.envoy_pid()?;
+    world.host.kill().await?;
+    let [xds] = paths::free_ports()?;
+    let xds = format!("127.0.0.1:{xds}");
+    world
+        .host
+        .set_arguments(&["--envoy", "none", "--xds-address", &xds]);
+    world.host.start_again().await?;
+    let output = world.host.output();
+    assert!(output.contains(&format!("kill {envoy}")), "{output}");
+    world.served_by("/a", "a").await?;
+    Ok(())
+}

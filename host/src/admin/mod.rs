@@ -3,7 +3,7 @@
 //! | path | answer |
 //! | --- | --- |
 //! | `/healthz` | 200 while the process works |
-//! | `/readyz` | 200 once every kind is listed and the first epoch is assembled, else 503; `?verbose` says what is waited for |
+//! | `/readyz` | 200 once every kind is listed, every module live or refused and the first epoch served, else 503; `?verbose` says what is waited for |
 //! | `/metrics` | Prometheus text |
 //! | `/api/v1/objects` | objects and their conditions |
 //! | `/api/v1/modules` | modules with version, digest, state, counters |
@@ -17,6 +17,7 @@ mod metrics;
 pub use metrics::Metrics;
 
 use crate::modules::{ModuleInfo, Registry};
+use crate::runtime::{Need, Readiness};
 use crate::status::{Board, ObjectStatus};
 use crate::watcher::files::Problem;
 use axum::extract::{RawQuery, State};
@@ -33,6 +34,8 @@ use tokio::sync::watch;
 /// What the admin server shows.
 #[derive(Clone)]
 pub struct Admin {
+    /// Whether proxies are told the truth.
+    pub readiness: Arc<Readiness>,
     /// Objects.
     pub board: Arc<Board>,
     /// Modules.
@@ -66,25 +69,30 @@ pub async fn serve(
 }
 
 async fn ready(State(admin): State<Admin>, RawQuery(query): RawQuery) -> (StatusCode, String) {
-    let checks = [("first epoch", admin.board.epoch() > 0)];
-    let ready = checks.iter().all(|(_, ok)| *ok);
+    let ready = admin.readiness.is_ready();
     let status = if ready {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    let text = if query
+    let verbose = query
         .as_deref()
-        .is_some_and(|query| query.split('&').any(|pair| pair == "verbose"))
-    {
-        let line = |(name, ok): &(&str, bool)| format!("[{}] {name}", if *ok { "+" } else { "-" });
-        checks.iter().map(line).collect::<Vec<_>>().join("\n") + "\n"
+        .is_some_and(|query| query.split('&').any(|pair| pair == "verbose"));
+    let text = if verbose {
+        admin.readiness.needs().iter().map(line).collect()
     } else if ready {
         "ok\n".to_owned()
     } else {
         "not ready; ask /readyz?verbose\n".to_owned()
     };
     (status, text)
+}
+
+fn line(need: &Need) -> String {
+    match &need.missing {
+        None => format!("[+] {}\n", need.name),
+        Some(missing) => format!("[-] {}: {missing}\n", need.name),
+    }
 }
 
 async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {

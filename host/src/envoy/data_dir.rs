@@ -103,6 +103,12 @@ impl DataDir {
         self.path.join("envoy.log")
     }
 
+    /// What was served, for the next host.
+    #[must_use]
+    pub fn checkpoint(&self) -> PathBuf {
+        self.path.join("checkpoint")
+    }
+
     pub(super) fn bootstrap(&self) -> PathBuf {
         self.path.join("envoy-bootstrap.json")
     }

@@ -148,6 +148,13 @@ impl Registry {
         self.slots().list()
     }
 
+    /// Names of modules that are offered and of which no version is live or refused yet. What stands
+    /// in for another version until that has been tried is live.
+    #[must_use]
+    pub fn loading(&self) -> Vec<String> {
+        self.slots().loading()
+    }
+
     /// Considers offers whenever the store's `ConfigMap`s change, until `stop` is cancelled.
     ///
     /// # Errors

@@ -270,6 +270,19 @@ impl Slots {
         self.retired.truncate(SHOWN_RETIRED);
     }
 
+    /// Names of which nothing is live or refused yet.
+    pub(super) fn loading(&self) -> Vec<String> {
+        let refused = |slot: &Slot| match &slot.offered {
+            Some(offered) => offered.state == ModuleState::Refused,
+            None => true,
+        };
+        let loading = self
+            .named
+            .iter()
+            .filter(|(name, slot)| !refused(slot) && self.live(name).is_none());
+        loading.map(|(name, _)| name.clone()).collect()
+    }
+
     /// The set for the pipeline.
     pub(super) fn modules(&self) -> Modules {
         let live = self

@@ -16,8 +16,10 @@ use std::net::SocketAddr;
 #[derive(Debug, Default)]
 pub struct Gate {
     /// Addresses that are the managed Envoy's: those of listeners that were let through. They stay
-    /// when a listener goes, since Envoy keeps them while it drains.
+    /// when a listener goes, until Envoy says that it no longer listens there.
     ours: BTreeSet<SocketAddr>,
+    /// Addresses of the listeners that were let through and have not gone, by name.
+    used: BTreeMap<String, SocketAddr>,
     /// Listeners that wait for their port.
     waiting: BTreeMap<String, Resource>,
 }
@@ -27,8 +29,14 @@ impl Gate {
     pub fn new(ours: BTreeSet<SocketAddr>) -> Self {
         Self {
             ours,
-            waiting: BTreeMap::new(),
+            ..Self::default()
         }
+    }
+
+    /// Forgets all listeners, but not which addresses are Envoy's: all that there are come again.
+    pub fn start_over(&mut self) {
+        self.used.clear();
+        self.waiting.clear();
     }
 
     /// The changes that may be sent now. `is_free` says whether nobody has an address.
@@ -70,6 +78,21 @@ impl Gate {
         !self.waiting.is_empty()
     }
 
+    /// Whether addresses are Envoy's that no listener needs any more.
+    #[must_use]
+    pub fn has_left_over(&self) -> bool {
+        let used: BTreeSet<_> = self.used.values().collect();
+        self.ours.iter().any(|address| !used.contains(address))
+    }
+
+    /// Forgets addresses that no listener needs any more and where Envoy no longer listens: it is to
+    /// be asked after the listeners went.
+    pub fn forget(&mut self, bound: &BTreeSet<SocketAddr>) {
+        let used: BTreeSet<_> = self.used.values().collect();
+        self.ours
+            .retain(|address| used.contains(address) || bound.contains(address));
+    }
+
     fn pass_one(
         &mut self,
         change: Change,
@@ -82,12 +105,15 @@ impl Gate {
                 if address.is_none_or(|address| self.ours.contains(&address) || is_free(address)) {
                     self.waiting.remove(name);
                     self.ours.extend(address);
+                    self.used
+                        .extend(address.map(|address| (name.clone(), address)));
                     return Some(change);
                 }
                 self.waiting.insert(name.clone(), resource.clone());
                 None
             }
             Change::Remove(name) if name.kind == ResourceType::Listener => {
+                self.used.remove(&name.name);
                 // It was never sent if it waited.
                 self.waiting.remove(&name.name).is_none().then_some(change)
             }
@@ -151,6 +177,39 @@ mod tests {
         // The port is Envoy's now, so it is not free; the listener passes all the same.
         assert_eq!(gate.pass(put(1), |_| false), put(1));
         assert!(gate.pass(put(2), |_| false).is_empty());
+    }
+
+    #[test]
+    fn an_address_is_forgotten_once_envoy_has_left_it() {
+        let place = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let mut gate = Gate::new([place(1), place(3)].into());
+        let changes = [1, 2].map(|port| Change::Put(listener(&format!("http-{port}"), port)));
+        assert_eq!(gate.pass(changes.into(), |_| true).len(), 2);
+        gate.forget(&[place(1), place(2), place(3)].into());
+        assert!(gate.has_left_over(), "nobody needs the third");
+        gate.forget(&[].into());
+        assert!(!gate.has_left_over());
+
+        let name = ResourceName::new(ResourceType::Listener, "http-1");
+        gate.pass(vec![Change::Remove(name)], |_| true);
+        gate.forget(&[place(1), place(2)].into());
+        let again = || vec![Change::Put(listener("http-1", 1))];
+        assert_eq!(gate.pass(again(), |_| false), again(), "it drains");
+        let name = ResourceName::new(ResourceType::Listener, "http-1");
+        gate.pass(vec![Change::Remove(name)], |_| true);
+        gate.forget(&[place(2)].into());
+        assert!(
+            gate.pass(again(), |_| false).is_empty(),
+            "somebody else took it"
+        );
+    }
+
+    #[test]
+    fn what_waits_is_forgotten_when_all_comes_again() {
+        let mut gate = Gate::default();
+        gate.pass(vec![Change::Put(listener("http-1", 1))], |_| false);
+        gate.start_over();
+        assert!(gate.retry(|_| true).is_empty());
     }
 
     #[test]

@@ -3,13 +3,18 @@
 mod gate;
 pub mod offline;
 mod publish;
+mod ready;
+mod start;
+
+pub use ready::{Need, Readiness};
 
 use crate::admin::{self, Admin, Metrics};
+use crate::checkpoint::{self, Checkpoint, Keeper};
 use crate::config::{Config, EnvoyMode};
 use crate::envoy::{self, DataDir, ManagedEnvoy};
 use crate::modules::{FailurePolicy, PolicyModule, Registry};
 use crate::pipeline::channel::Events;
-use crate::pipeline::{self, Driver, Engine, World};
+use crate::pipeline::{self, Engine, World};
 use crate::status::Board;
 use crate::store::Store;
 use crate::synchronizer::holding::{AcceptedForms, Holder};
@@ -19,7 +24,8 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use chiton_xds::{Listener, Server};
 use gate::Gate;
-use publish::Publisher;
+use publish::{Beside, Publisher};
+use start::{Starting, read_manifests};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,84 +50,99 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
     let events = Arc::new(Events::default());
     let xds = Server::new(chiton_xds::Options::default());
     let board = Arc::new(Board::new(xds.clone()));
-    let engine = Engine::new(
+    let mut engine = Engine::new(
         pipeline::Options::default(),
         pipeline::Metrics::new(&registry)?,
     )
     .context("cannot start threads for reconcilers")?;
+    let checkpoint_metrics = checkpoint::Metrics::new(&registry)?;
     let parts = CancellationToken::new();
+    let _end = parts.clone().drop_guard();
     let mut tasks = JoinSet::new();
     let (problems, problems_seen) = watch::channel(Vec::new());
     let admin_listener = bind("--admin-address", config.admin_address).await?;
     info!(address = %admin_listener.local_addr()?, "admin server");
     let listeners = xds_listeners(&config, &data_dir).await?;
 
-    // What takes its time, side by side.
-    let (modules, following, envoy) = tokio::join!(
+    // What takes its time, side by side. What was served before need not wait for manifests.
+    let reading = tokio::spawn(read_manifests(
+        config.manifests.clone(),
+        store.clone(),
+        problems,
+        parts.clone(),
+    ));
+    let (modules, saved, envoy) = tokio::join!(
         start_modules(&config, &data_dir, engine.world()),
-        files::watch(&config.manifests, store.clone(), problems, parts.clone()),
+        load_checkpoint(&config, &data_dir),
         start_envoy(&data_dir, &config, &stop),
     );
     let envoy = match envoy {
         Err(_) if stop.is_cancelled() => return Ok(()),
         envoy => envoy?,
     };
-    let (modules, following) = (modules?, following?);
-    tasks.spawn(async move { following.await.context("the watcher stopped") });
-
+    let (modules, saved) = match (modules, saved) {
+        (Ok(modules), Ok(saved)) => (modules, saved),
+        (Err(error), _) | (_, Err(error)) => {
+            give_up(envoy, false).await;
+            return Err(error);
+        }
+    };
+    engine.restore(saved.results);
+    let kinds = files::KINDS.iter().map(files::Known::group_kind).collect();
+    let readiness = Arc::new(Readiness::new(kinds, store.clone(), modules.clone()));
     let admin = Admin {
+        readiness: readiness.clone(),
         board: board.clone(),
         modules: modules.clone(),
         xds: xds.clone(),
         problems: problems_seen,
         metrics: Arc::new(Metrics::new(registry)?),
     };
-    let stopped = parts.clone().cancelled_owned();
-    tasks.spawn(async move {
-        admin::serve(admin_listener, admin, stopped)
-            .await
-            .context("the admin server failed")
+    let mut publisher = Publisher::new(
+        holder(&config, modules.clone(), saved.accepted),
+        modules.clone(),
+        events.clone(),
+        board.clone(),
+        xds.clone(),
+        readiness.clone(),
+        beside(envoy.as_ref()).await,
+    );
+    let restored = !saved.fleets.is_empty();
+    publisher.restore(saved.fleets);
+    start_servers(admin_listener, admin, listeners, &mut tasks, &parts);
+    let keeper = config.checkpoint_interval.map(|interval| Keeper {
+        path: data_dir.checkpoint(),
+        interval,
+        xds,
+        board,
+        changes: publisher.saves(),
+        metrics: checkpoint_metrics,
     });
-
-    let server = xds.clone();
-    let stopped = parts.clone().cancelled_owned();
-    tasks.spawn(async move {
-        server
-            .serve(listeners, stopped)
-            .await
-            .context("the xDS server failed")
-    });
-
-    // An Envoy that outlived the last host says which addresses are its own.
-    let gate = match &envoy {
-        Some(envoy) => Some(Gate::new(bound(envoy).await)),
-        None => None,
-    };
-
-    // Modules that are there from the start are live or refused before the first epoch.
-    let (registry, inputs, world) = (modules.clone(), store.snapshot(), engine.world());
-    tokio::task::spawn_blocking(move || registry.load_all(&inputs, &world))
-        .await
-        .context("loading modules panicked")?;
-    tasks.spawn(modules.clone().follow(store.clone(), parts.clone()));
-    let driver = Driver {
+    let starting = Starting {
+        reading,
+        restored,
         store,
-        modules: modules.subscribe(),
-        events: events.clone(),
-        engine,
-    };
-    tasks.spawn(driver.run(parts.clone()));
-    let publisher = Publisher {
-        holder: holder(&config, modules.clone()),
         modules,
         events,
-        board,
-        xds,
-        gate,
+        engine,
+        readiness,
+        publisher,
+        keeper,
     };
-    tasks.spawn(publisher.run(parts.clone()));
+    let started = tokio::select! {
+        biased;
+        () = stop.cancelled() => Ok(()),
+        started = starting.start(&mut tasks, &parts) => started,
+    };
+    if let Err(error) = started {
+        give_up(envoy, restored).await;
+        parts.cancel();
+        end(tasks).await;
+        return Err(error);
+    }
 
     let result = tokio::select! {
+        biased;
         () = stop.cancelled() => Ok(()),
         Some(ended) = tasks.join_next() => Err(ended
             .context("a part of the host panicked")
@@ -139,6 +160,31 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
     result
 }
 
+/// What was served before; nothing if that is not known or not wanted.
+async fn load_checkpoint(config: &Config, data_dir: &DataDir) -> anyhow::Result<Checkpoint> {
+    if config.checkpoint_interval.is_none() {
+        return Ok(Checkpoint::default());
+    }
+    let path = data_dir.checkpoint();
+    tokio::task::spawn_blocking(move || checkpoint::load(&path))
+        .await
+        .map(Option::unwrap_or_default)
+        .context("reading the checkpoint panicked")
+}
+
+/// What becomes of Envoy when the host could not start: one that serves nothing ends with it. One that
+/// serves what it had before is left to the next host, as after a crash.
+async fn give_up(envoy: Option<ManagedEnvoy>, restored: bool) {
+    match envoy {
+        Some(envoy) if !restored && !envoy.is_adopted() => envoy.stop().await,
+        Some(envoy) => info!(
+            pid = *envoy.pid().borrow(),
+            "Envoy goes on with what was served before; the next host takes it over"
+        ),
+        None => {}
+    }
+}
+
 /// Waits until all parts have ended, but not for ever: a client of the admin server, for example, may
 /// never finish its request.
 async fn end(mut tasks: JoinSet<anyhow::Result<()>>) {
@@ -151,6 +197,29 @@ async fn end(mut tasks: JoinSet<anyhow::Result<()>>) {
     };
     // What has not ended by then is cut off as it is dropped.
     let _ = tokio::time::timeout(END_TIME, ended).await;
+}
+
+/// Starts what people and proxies connect to.
+fn start_servers(
+    listener: TcpListener,
+    admin: Admin,
+    listeners: Vec<Listener>,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    parts: &CancellationToken,
+) {
+    let xds = admin.xds.clone();
+    let stopped = parts.clone().cancelled_owned();
+    tasks.spawn(async move {
+        admin::serve(listener, admin, stopped)
+            .await
+            .context("the admin server failed")
+    });
+    let stopped = parts.clone().cancelled_owned();
+    tasks.spawn(async move {
+        xds.serve(listeners, stopped)
+            .await
+            .context("the xDS server failed")
+    });
 }
 
 /// Where proxies connect: on TCP if it is wanted, and the managed Envoy on a socket.
@@ -186,6 +255,13 @@ async fn start_envoy(
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<ManagedEnvoy>> {
     if config.envoy == EnvoyMode::None {
+        for pid in envoy::orphans(data_dir) {
+            warn!(
+                pid,
+                "an Envoy that an earlier host started still runs, serves what it last had, and keeps its \
+                 ports from others: stop it (kill {pid}), or take it over with --envoy managed"
+            );
+        }
         return Ok(None);
     }
     let options = envoy::Options {
@@ -196,31 +272,32 @@ async fn start_envoy(
     Ok(Some(envoy))
 }
 
-/// Addresses that an adopted Envoy has; none of one that was just started.
-async fn bound(envoy: &ManagedEnvoy) -> BTreeSet<SocketAddr> {
-    if !envoy.is_adopted() {
-        return BTreeSet::new();
-    }
-    envoy::bound(envoy.admin_socket())
-        .await
-        .unwrap_or_else(|error| {
+/// What must be known of a managed Envoy before it is sent listeners: an adopted one has addresses.
+async fn beside(envoy: Option<&ManagedEnvoy>) -> Option<Beside> {
+    let envoy = envoy?;
+    let socket = envoy.admin_socket();
+    let bound = if envoy.is_adopted() {
+        envoy::bound(socket).await.unwrap_or_else(|error| {
             warn!(
                 "the adopted Envoy does not say where it listens, so its ports look taken: {error}"
             );
             BTreeSet::new()
         })
+    } else {
+        BTreeSet::new()
+    };
+    Some(Beside::new(Gate::new(bound), socket.to_owned()))
 }
 
 /// Holds back what proxies refuse.
-fn holder(config: &Config, modules: Arc<Registry>) -> Holder {
+fn holder(config: &Config, modules: Arc<Registry>, accepted: AcceptedForms) -> Holder {
     let fails_closed = move |name: &str| {
         let PolicyModule::Live(module) = modules.live().policy(name) else {
             return false;
         };
         module.failure_policy == FailurePolicy::FailClosed
     };
-    let synchronizer = Synchronizer::new(options(config));
-    Holder::new(synchronizer, fails_closed, AcceptedForms::default())
+    Holder::new(Synchronizer::new(options(config)), fails_closed, accepted)
 }
 
 /// What the synchronizer must know of this configuration.

@@ -71,6 +71,12 @@ impl Board {
         self.state.load().withheld.contains_key(name)
     }
 
+    /// The world that the board stands at.
+    #[must_use]
+    pub fn world(&self) -> World {
+        self.state.load().world.clone()
+    }
+
     /// Number of the epoch that the board stands at.
     #[must_use]
     pub fn epoch(&self) -> u64 {

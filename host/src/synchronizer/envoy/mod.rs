@@ -23,6 +23,7 @@ mod rewrite;
 mod route_action;
 mod route_config;
 mod route_match;
+mod secrets;
 mod tls;
 mod virtual_host;
 mod wire;
@@ -33,6 +34,7 @@ pub use listener::listener;
 pub use print::{PrintError, print};
 pub use rate_limit::rate_limits;
 pub use route_config::route_config;
+pub use secrets::holds_secrets;
 pub use tls::tls_secret;
 pub use virtual_host::{INERT_HOSTNAME, inert_virtual_host, misses_preflights, virtual_host};
 

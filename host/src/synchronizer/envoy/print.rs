@@ -8,6 +8,7 @@
 //! `CHITON_UPDATE_DESCRIPTORS=1` the test writes it.
 
 use super::pb::google::protobuf::Any;
+use super::secrets::FIELDS;
 use chiton_xds::Resource;
 use prost_reflect::{
     DescriptorPool, DynamicMessage, Kind, MapKey, MessageDescriptor, ReflectMessage,
@@ -23,18 +24,6 @@ static POOL: LazyLock<Result<DescriptorPool, String>> =
 
 /// What stands in place of a secret.
 const REDACTED: &str = "[redacted]";
-
-/// Fields that are never printed.
-const SECRETS: [(&str, &str); 2] = [
-    (
-        "envoy.extensions.transport_sockets.tls.v3.TlsCertificate",
-        "private_key",
-    ),
-    (
-        "envoy.extensions.filters.http.api_key_auth.v3.Credential",
-        "key",
-    ),
-];
 
 /// Why a resource cannot be printed: it was not encoded here.
 #[derive(Debug, thiserror::Error)]
@@ -113,7 +102,7 @@ fn message(message: &DynamicMessage) -> Result<Json, PrintError> {
     }
     let mut fields = Vec::new();
     for (field, value) in message.fields() {
-        let value = if SECRETS.contains(&(name, field.name())) {
+        let value = if FIELDS.contains(&(name, field.name())) {
             REDACTED.into()
         } else {
             self::value(value, &field.kind())?

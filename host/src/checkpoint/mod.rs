@@ -1,0 +1,61 @@
+//! What a host served, on disk, so that the next one can serve it before it knows better.
+//!
+//! A host that starts knows nothing until every kind is listed, every module is live or refused and the
+//! first epoch is committed. Proxies that connect meanwhile, fresh ones above all, get what the
+//! checkpoint holds; then the complete state replaces it at once, removals included. The checkpoint
+//! also holds the good results of reconcilers, on which objects fall back whose module fails
+//! afterwards. Deleting it loses these fallbacks, and nothing else.
+//!
+//! It holds no secrets. Of certificates it has names and versions; what has API keys in it (virtual
+//! hosts and route configurations, because Envoy takes keys nowhere else) is left out: proxies that
+//! have it keep it, fresh ones get it when the host is ready, and answer 404 until then.
+//!
+//! | part | what it is for |
+//! | --- | --- |
+//! | `format` | the bytes |
+//! | `file` | reading and writing them whole or not at all |
+//! | `keeper` | the task that saves what is served |
+
+mod file;
+mod format;
+mod keeper;
+#[cfg(test)]
+mod tests;
+
+pub use file::{ReadError, read};
+pub use format::{Checkpoint, Damage, FORMAT, Fleet};
+pub use keeper::{Keeper, Metrics};
+
+use std::path::Path;
+use tracing::{info, warn};
+
+/// The checkpoint in a file, if there is one that can be used. What is wrong with one that cannot be
+/// used is logged; the next save replaces it.
+#[must_use]
+pub fn load(path: &Path) -> Option<Checkpoint> {
+    match read(path) {
+        Ok(Some(checkpoint)) => {
+            let resources: usize = checkpoint
+                .fleets
+                .values()
+                .map(|it| it.resources.len())
+                .sum();
+            let withheld: usize = checkpoint.fleets.values().map(|it| it.withheld.len()).sum();
+            info!(
+                resources,
+                withheld,
+                results = checkpoint.results.len(),
+                "serving what was served before, until this host is ready"
+            );
+            Some(checkpoint)
+        }
+        Ok(None) => None,
+        Err(error) => {
+            warn!(
+                file = %path.display(),
+                "the checkpoint is ignored, so proxies hear nothing before this host is ready: {error}"
+            );
+            None
+        }
+    }
+}
