@@ -139,7 +139,12 @@ impl Session {
 
     /// Takes a newer snapshot. What it changes is sent by the next [`Session::poll`].
     pub fn update(&mut self, next: Arc<Snapshot>) {
+        let was_silent = self.is_silent(ResourceType::VirtualHost);
         let before = std::mem::replace(&mut self.snapshot, next);
+        let virtual_hosts = &self.subscriptions[ResourceType::VirtualHost];
+        if was_silent && virtual_hosts.wildcard && !self.is_silent(ResourceType::VirtualHost) {
+            self.mark_all(ResourceType::VirtualHost);
+        }
         for kind in ResourceType::ALL {
             if !self.is_requested(kind) {
                 continue;

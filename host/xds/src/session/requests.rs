@@ -187,11 +187,11 @@ impl Session {
     }
 
     /// Looks at everything that there is and that the client has.
-    fn mark_all(&mut self, kind: ResourceType) {
+    pub(super) fn mark_all(&mut self, kind: ResourceType) {
         let snapshot = Arc::clone(&self.snapshot);
         // Virtual hosts of a route configuration that is gone are not taken from a client while it
-        // may still drain; one that brings them along is told.
-        let gone = kind == ResourceType::VirtualHost;
+        // may still drain; one that brings them along is told, once it is known what is gone.
+        let gone = kind == ResourceType::VirtualHost && !self.is_silent(kind);
         let known: Vec<_> = self.rows(kind).names().cloned().collect();
         for name in known {
             if snapshot.get(kind, &name).is_none() {

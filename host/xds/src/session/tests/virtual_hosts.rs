@@ -226,3 +226,24 @@ fn a_route_config_that_was_never_accepted_gets_its_virtual_hosts_with_the_next_f
         "it still has the form before"
     );
 }
+
+#[test]
+fn what_a_client_brings_before_it_is_known_what_there_is_is_compared_when_it_is() {
+    let mut client = Client::connect(&[]);
+    client.snapshot.silence(&ResourceType::ALL);
+    client.session.update(Arc::new(client.snapshot.clone()));
+    client.reconnect(RouteConfiguration, &["rc", "old"], &["rc=1", "old=1"]);
+    let has = ["rc/same=1", "rc/changed=1", "rc/gone=1", "old/gone=1"];
+    assert_eq!(client.reconnect(VirtualHost, &[], &has), NOTHING);
+    client.snapshot.silence(&[]);
+    let sent = client.publish(&[
+        (RouteConfiguration, "rc=1"),
+        (VirtualHost, "rc/same=1"),
+        (VirtualHost, "rc/changed=2"),
+    ]);
+    assert_eq!(
+        sent,
+        ["VirtualHost rc/changed=2 -old/gone -rc/gone #1"],
+        "what is the same is not sent again"
+    );
+}
