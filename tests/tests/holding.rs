@@ -3,6 +3,7 @@
 //! The Envoy here is somebody else's, with its own limit for regular expressions (100 instructions)
 //! instead of the one that `chiton bootstrap` sets; so expressions that are fine are refused there.
 
+#[allow(dead_code, reason = "every test file needs another part of it")]
 mod guest;
 
 use anyhow::Context as _;
@@ -54,7 +55,7 @@ impl Strict {
     /// Waits until an object is held, and returns what is said of it.
     async fn held(&self, kind: &str, name: &str) -> anyhow::Result<String> {
         let host = &self.world.host;
-        let said = wait::until(&format!("{kind} {name} is held"), async || {
+        wait::until(&format!("{kind} {name} is held"), async || {
             let object = host.object(kind, name).await;
             let object = object.map_err(|error| format!("{error:#}"))?;
             let conditions = object["conditions"].as_array().cloned();
@@ -63,8 +64,8 @@ impl Strict {
                 .find(|it| it["type"] == "Programmed" && it["reason"] == "Rejected")
                 .and_then(|it| Some(it["message"].as_str()?.to_owned()))
                 .ok_or_else(|| format!("{object:#}\n{}", host.output()))
-        });
-        said.await
+        })
+        .await
     }
 
     async fn stop(mut self) -> anyhow::Result<()> {

@@ -150,7 +150,7 @@ impl Publisher {
             let waiting = self.envoy.as_ref().is_some_and(|envoy| {
                 envoy.gate.is_waiting() || (envoy.gate.has_left_over() && envoy.asked.is_none())
             });
-            let deadline = self.holder.deadline();
+            let deadline = self.holder.deadline(Instant::now());
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 batch = self.events.next() => {

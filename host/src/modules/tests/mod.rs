@@ -5,6 +5,7 @@
 mod builtin;
 mod doubles;
 mod restart;
+mod roll_back;
 
 use super::*;
 use crate::pipeline::{self, Engine, Metrics, World};

@@ -90,6 +90,13 @@ impl Holder {
 
     fn on_rejection(&mut self, rejection: &RejectionEvent, proxies: &dyn Proxies, now: Instant) {
         if rejection.name.kind == ResourceType::Endpoints {
+            let (fleet, text) = (&rejection.group, &rejection.text);
+            error!(
+                fleet,
+                cluster = rejection.name.name,
+                text,
+                "a proxy refused endpoints"
+            );
             return;
         }
         let place: Place = (rejection.group.as_str().into(), rejection.name.clone());
@@ -131,7 +138,8 @@ impl Holder {
         }
     }
 
-    /// Finds out who is to blame for the rejection of a resource as it was at a publish.
+    /// Finds out who is to blame for the rejection of a resource as it was at a publish; whether
+    /// somebody is.
     fn blame(
         &mut self,
         place: &Place,
@@ -139,7 +147,7 @@ impl Holder {
         text: &Arc<str>,
         proxies: &dyn Proxies,
         now: Instant,
-    ) {
+    ) -> bool {
         self.flights.ask(place, proxies);
         let suspects = self.suspects(place, number, proxies);
         if suspects.is_empty() {
@@ -150,11 +158,11 @@ impl Holder {
                 );
                 self.flights.set_unexplained(place);
             }
-            return;
+            return false;
         }
         let index = self.inquiry_about(&suspects, now);
         let Some(inquiry) = self.inquiries.get_mut(index) else {
-            return;
+            return false;
         };
         for suspect in &suspects {
             let text = format!("{}: {text}", place.1);
@@ -164,6 +172,7 @@ impl Holder {
         let culprits = inquiry.search.rejected(suspects);
         self.step(index, culprits);
         self.inquiries.retain(|it| !it.search.is_over());
+        true
     }
 
     /// Objects that put something into a resource that proxies have not accepted in it, in the order
@@ -305,8 +314,10 @@ impl Holder {
                 Some((place.clone(), text))
             });
             if let Some((place, text)) = standing {
-                self.blame(&place, self.number, &text, proxies, now);
-                return;
+                if self.blame(&place, self.number, &text, proxies, now) {
+                    return;
+                }
+                self.flights.set_unexplained(&place);
             }
             let late = now >= since + PATIENCE;
             if self.is_good(&places, number, late, proxies)

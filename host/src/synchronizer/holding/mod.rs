@@ -233,8 +233,9 @@ impl Holder {
 
     /// When to look again although no proxy says anything.
     #[must_use]
-    pub fn deadline(&self) -> Option<Instant> {
-        self.inquiries.iter().map(|it| it.since + PATIENCE).min()
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        let ends = self.inquiries.iter().map(|it| it.since + PATIENCE);
+        ends.filter(|end| *end > now).min()
     }
 
     /// What status must say of objects that are held or wait, if it is something else than the last

@@ -9,7 +9,7 @@ mod summary;
 use crate::rows::Verdict;
 use crate::session::Session;
 use crate::{ResourceName, ResourceType};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -23,15 +23,11 @@ pub use summary::{
 /// Rejections that can still be asked for.
 const REMEMBERED: usize = 10_000;
 
-/// Group, type, name and version of a rejection that was logged.
-type Logged = (String, ResourceType, Arc<str>, Arc<str>);
-
 /// The connected proxies and what they acknowledged.
 #[derive(Debug, Default)]
 pub struct Ledger {
     groups: Mutex<HashMap<String, Vec<Arc<Proxy>>>>,
     changes: watch::Sender<u64>,
-    logged: Mutex<HashSet<Logged>>,
     rejections: Mutex<VecDeque<RejectionEvent>>,
 }
 
@@ -196,33 +192,17 @@ impl Ledger {
         self.changed();
     }
 
-    /// Notes a rejection, and logs it, once for each version: a hundred proxies say the same.
+    /// Notes a rejection.
     pub(crate) fn note_rejection(
         &self,
         proxy: &Proxy,
         (kind, name, version): &(ResourceType, Arc<str>, Arc<str>),
         text: &str,
     ) {
-        self.remember(&proxy.group, *kind, (name, version), text);
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.len() >= REMEMBERED {
-            logged.clear();
-        }
-        if logged.insert((proxy.group.clone(), *kind, name.clone(), version.clone())) {
-            tracing::error!(
-                group = proxy.group, node = proxy.node, %kind, %name, %version, text,
-                "a proxy rejected a resource: it keeps the form before; correct the object it is made from"
-            );
-        }
-    }
-
-    fn remember(
-        &self,
-        group: &str,
-        kind: ResourceType,
-        (name, version): (&Arc<str>, &Arc<str>),
-        text: &str,
-    ) {
+        tracing::debug!(
+            group = proxy.group, node = proxy.node, %kind, %name, %version, text,
+            "a proxy rejected a resource: it keeps the form before"
+        );
         let mut rejections = self
             .rejections
             .lock()
@@ -233,8 +213,8 @@ impl Ledger {
         let number = rejections.back().map_or(1, |last| last.number + 1);
         rejections.push_back(RejectionEvent {
             number,
-            group: group.to_owned(),
-            name: ResourceName::new(kind, &**name),
+            group: proxy.group.clone(),
+            name: ResourceName::new(*kind, &**name),
             version: version.clone(),
             text: text.to_owned(),
         });
