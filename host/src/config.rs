@@ -1,6 +1,7 @@
 //! The configuration of `chiton serve`: a YAML file, overridden by flags.
 
 use crate::modules::Builtins;
+use crate::pipeline;
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
@@ -52,6 +53,10 @@ pub struct Settings {
     /// Added to listener ports below 1024, for a proxy that may not bind them [default: 0]
     #[arg(long, value_name = "N")]
     pub low_port_offset: Option<u16>,
+    /// How long one layer of an epoch may take, in milliseconds: what has not been reconciled by then
+    /// goes on in the next epoch, oldest first [default: 1000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub batch_time_ms: Option<u64>,
     /// Built-in reconcilers.
     #[command(flatten)]
     #[serde(default)]
@@ -104,6 +109,8 @@ pub struct Config {
     pub access_log: bool,
     /// Added to listener ports below 1024.
     pub low_port_offset: u16,
+    /// How long one layer of an epoch may take.
+    pub batch_time: Duration,
     /// Built-in reconcilers.
     pub reconcilers: Reconcilers,
 }
@@ -135,6 +142,7 @@ impl Settings {
             checkpoint_interval: self.checkpoint_interval.or(below.checkpoint_interval),
             access_log: self.access_log.or(below.access_log),
             low_port_offset: self.low_port_offset.or(below.low_port_offset),
+            batch_time_ms: self.batch_time_ms.or(below.batch_time_ms),
             reconcilers: Reconcilers {
                 enabled: self.reconcilers.enabled.or(below.reconcilers.enabled),
                 dir: self.reconcilers.dir.or(below.reconcilers.dir),
@@ -176,8 +184,18 @@ impl Settings {
             },
             access_log: self.access_log.unwrap_or(false),
             low_port_offset: self.low_port_offset.unwrap_or(0),
+            batch_time: batch_time(self.batch_time_ms)?,
             reconcilers: self.reconcilers,
         })
+    }
+}
+
+/// At most a minute: nobody's change may wait longer for others'.
+fn batch_time(milliseconds: Option<u64>) -> anyhow::Result<Duration> {
+    match milliseconds {
+        None => Ok(pipeline::Options::default().layer),
+        Some(milliseconds @ 1..=60_000) => Ok(Duration::from_millis(milliseconds)),
+        Some(other) => bail!("batchTimeMs is {other}; 1 to 60000 are allowed"),
     }
 }
 

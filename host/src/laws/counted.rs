@@ -149,8 +149,6 @@ fn changes() -> Vec<(
     let grant = key("ReferenceGrant", "team", "grant");
     let on_one = |value| policy(vec![Target::Route("r9", false)], Does::Header(value));
     let wide = policy(vec![Target::Gateway("g0", None)], Does::Header(1));
-    let both = ["VirtualHost", "VirtualHost"];
-    let _ = both;
     vec![
         (
             put(&r5, &route(5, "/changed", ("default", "s5"))),

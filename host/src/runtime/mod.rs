@@ -51,7 +51,10 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
     let xds = Server::new(chiton_xds::Options::default());
     let board = Arc::new(Board::new(xds.clone()));
     let mut engine = Engine::new(
-        pipeline::Options::default(),
+        pipeline::Options {
+            layer: config.batch_time,
+            ..pipeline::Options::default()
+        },
         pipeline::Metrics::new(&registry)?,
     )
     .context("cannot start threads for reconcilers")?;

@@ -30,6 +30,7 @@ impl Snapshot {
 
     /// Objects of a kind, in one namespace or all, that the selector selects; sorted by namespace
     /// and name. Costs what one requirement of the selector leaves (see [`Handle`]).
+    #[must_use]
     pub fn list<'a>(
         &'a self,
         kind: &'a GroupKind,

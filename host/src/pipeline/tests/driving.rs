@@ -1,6 +1,7 @@
 //! The driver: from a commit of the store to a batch of events.
 
 use super::super::channel::{Event, Events};
+use super::super::metrics::Outcome;
 use super::super::{Driver, now};
 use super::fake::Fake;
 use super::{Rig, key, object};
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 #[tokio::test]
 async fn changes_modules_and_times_lead_to_batches() {
     let rig = Rig::new();
+    let metrics = rig.metrics.clone();
     let store = Arc::new(Store::new());
     let events = Arc::new(Events::default());
     let (sender, modules) = watch::channel(rig.modules.clone());
@@ -38,6 +40,9 @@ async fn changes_modules_and_times_lead_to_batches() {
     let batch = events.next().await;
     assert_eq!(batch.events.get(&key("Gateway/g")), Some(&Event::Update));
     assert!(now().as_secs() >= wake, "woken by the time it asked for");
+    // Waiting has cost nothing: one run before it and one after.
+    assert_eq!(metrics.count("gateway", Outcome::Done), 2);
+    assert_eq!(metrics.epochs(), 2);
 
     let new = Modules::new([Arc::new(Fake::new(Role::Gateway).version("2").live())]);
     sender.send_replace(Arc::new(new));

@@ -1,7 +1,7 @@
 //! Under a storm of changes batches grow with the backlog, and nobody is overtaken for ever.
 
+use super::super::Driver;
 use super::super::channel::Events;
-use super::super::{Driver, now};
 use super::fake::{Fake, Gate};
 use super::{Rig, key, short};
 use crate::sandbox::Role;
@@ -154,5 +154,4 @@ async fn batches_grow_with_the_backlog() {
     assert!(seen.contains(&short(&key("Gateway/first"))));
     stop.cancel();
     task.await.expect("no panic").expect("no error");
-    assert!(now() > Duration::ZERO);
 }
