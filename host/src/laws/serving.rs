@@ -157,28 +157,22 @@ impl<'a> Serving<'a> {
                 }
             }
         }
-        // A hostname that a listener has for itself within another one's is never the other's.
-        for (port, all) in &self.listeners {
-            for (hostname, _) in all {
-                if all
-                    .iter()
-                    .any(|(wide, _)| wide != hostname && covers(wide, hostname))
-                {
-                    self.hosts
-                        .entry((*port, (*hostname).to_owned()))
-                        .or_default();
-                }
-            }
-        }
         let hosts = std::mem::take(&mut self.hosts);
         self.hosts = hosts
             .into_iter()
             .map(|(place, entries)| (place, self.sorted(entries)))
-            .filter(|((port, name), entries)| {
-                let all = &self.listeners[port];
-                !entries.is_empty() || all.iter().any(|(it, _)| it == name)
-            })
+            .filter(|(_, entries)| !entries.is_empty())
             .collect();
+        // A hostname that a listener has for itself within another one's is never the other's.
+        for (port, all) in &self.listeners {
+            for (hostname, _) in all {
+                let is_within = |wide: &str| wide != *hostname && covers(wide, hostname);
+                if all.iter().any(|(wide, _)| is_within(wide)) {
+                    let place = (*port, (*hostname).to_owned());
+                    self.hosts.entry(place).or_default();
+                }
+            }
+        }
     }
 
     /// Rules of a route where it is served: as they are, or behind the prefixes of its APIs only.

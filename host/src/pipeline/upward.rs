@@ -27,6 +27,10 @@ const FOLLOWED: &[(&str, &str)] = &[
     (CHITON_GROUP, "API"),
 ];
 
+/// Kinds that policies target. Whether a target exists counts as soon as it comes or goes, also if
+/// its run has not ended, or never will because it went before.
+const TARGETS: &[(&str, &str)] = &[(GATEWAY_GROUP, "Gateway"), (GATEWAY_GROUP, "HTTPRoute")];
+
 /// Which APIs are served through which routes.
 #[derive(Debug, Default)]
 pub(super) struct Upward {
@@ -58,7 +62,9 @@ impl Upward {
         }
         for change in &diff.objects {
             let key = &change.key;
-            if (FOLLOWED.iter().any(|(group, kind)| key.is(group, kind)) || aged(change))
+            let is_one = |kinds: &[(&str, &str)]| kinds.iter().any(|(g, k)| key.is(g, k));
+            let came_or_went = change.before.is_some() != change.after.is_some();
+            if (is_one(FOLLOWED) || aged(change) || came_or_went && is_one(TARGETS))
                 && let Some(event) = event(change.before.is_some(), change.after.is_some())
             {
                 events.entry(key.clone()).or_insert(event);

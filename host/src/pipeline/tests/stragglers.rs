@@ -1,5 +1,6 @@
 //! A slow run delays its own object only, and no epoch mixes versions.
 
+use super::super::channel::Event;
 use super::fake::{Fake, Gate};
 use super::{Rig, key, short};
 use crate::sandbox::Role;
@@ -99,6 +100,21 @@ fn a_straggler_that_is_deleted_leaves_nothing() {
     gate.open();
     rest(&mut rig);
     assert!(!rig.has_result("Gateway/g"));
+}
+
+/// Somebody may ask whether it exists: a policy whose target it is.
+#[test]
+fn a_straggler_is_told_of_when_it_comes_and_when_it_goes_without_a_result() {
+    let gate = Arc::new(Gate::default());
+    let mut rig = rig(&gate);
+    rig.put("Gateway/new", json!({"value": "slow"}));
+    let event = |event| [("Gateway/new".to_owned(), event)];
+    assert_eq!(rig.events(), event(Event::Create));
+    rig.delete("Gateway/new");
+    assert_eq!(rig.events(), event(Event::Delete));
+    gate.open();
+    rest(&mut rig);
+    assert!(!rig.has_result("Gateway/new"));
 }
 
 #[test]
