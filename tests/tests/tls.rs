@@ -1,6 +1,8 @@
 //! HTTPS listeners and their certificates, with real connections.
 
 use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use chiton_tests::manifests::{prefix, route_with, rule, to};
 use chiton_tests::{Host, World, paths, wait};
 use http_body_util::{BodyExt as _, Empty};
@@ -34,7 +36,6 @@ impl Pair {
 
     /// The Secret, with this key.
     fn secret_with(&self, name: &str, key: &str) -> String {
-        let block = |text: &str| text.trim_end().replace('\n', "\n    ");
         format!(
             "apiVersion: v1
 kind: Secret
@@ -47,8 +48,8 @@ stringData:
     {}
 ---
 ",
-            block(&self.certificate.pem()),
-            block(key)
+            indented(&self.certificate.pem()),
+            indented(key)
         )
     }
 
@@ -88,6 +89,11 @@ stringData:
         })
         .await
     }
+}
+
+/// Lines of a block in a Secret.
+fn indented(text: &str) -> String {
+    text.trim_end().replace('\n', "\n    ")
 }
 
 /// A connection that is kept.
@@ -372,5 +378,57 @@ spec:
     let found = pair.served(port, "a.example").await?.get().await?;
     assert_eq!(found, (StatusCode::OK, "a".to_owned()));
     listener_is(&world.host, "a", "ResolvedRefs", "True").await?;
+    world.host.stop().await
+}
+
+/// A certificate that says that it is of X.509 version 6, which no check of this project minds and
+/// Envoy's TLS library does.
+fn of_version_6(pair: &Pair) -> anyhow::Result<String> {
+    // The version field of a certificate: [0] EXPLICIT INTEGER, 2 for version 3.
+    let field = [0xa0, 3, 2, 1, 2];
+    let mut der = pair.certificate.der().to_vec();
+    let at = der.windows(field.len()).position(|it| it == field);
+    let version = at.context("a version")? + field.len() - 1;
+    der[version] = 5;
+    let text = STANDARD.encode(der);
+    Ok(format!(
+        "-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n"
+    ))
+}
+
+#[tokio::test]
+async fn a_certificate_that_envoy_refuses_is_held_and_the_last_one_is_served() -> anyhow::Result<()>
+{
+    let [a, b, next] = [
+        Pair::new("a.example")?,
+        Pair::new("b.example")?,
+        Pair::new("a.example")?,
+    ];
+    let [port] = paths::free_ports()?;
+    let both = gateway(port, &[("a", "a.example", "a"), ("b", "b.example", "b")]);
+    let start = both.clone() + &a.secret("a") + &b.secret("b");
+    let world = World::start(&start).await?;
+    a.served(port, "a.example").await?;
+    world.host.programmed("Gateway", "tls").await?;
+
+    let broken = next.secret("a").replace(
+        &indented(&next.certificate.pem()),
+        &indented(&of_version_6(&next)?),
+    );
+    world.replace(&(both.clone() + &broken + &b.secret("b")))?;
+    let said = world
+        .host
+        .condition("Secret", "a", "Programmed", "False")
+        .await?;
+    assert!(said.starts_with("Rejected: "), "{said}");
+    assert!(said.contains("Failed to load certificate chain"), "{said}");
+    for (pair, host) in [(&a, "a.example"), (&b, "b.example")] {
+        let mut kept = pair.served(port, host).await?;
+        assert_eq!(kept.get().await?.0, StatusCode::OK);
+    }
+    world.host.programmed("Gateway", "tls").await?;
+
+    world.replace(&(both + &next.secret("a") + &b.secret("b")))?;
+    next.served(port, "a.example").await?;
     world.host.stop().await
 }
