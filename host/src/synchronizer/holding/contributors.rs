@@ -96,8 +96,8 @@ impl Synchronizer {
         for (policy, _) in outcome.wins.iter().filter(|(_, effect)| meant(effect)) {
             found.content.insert(policy.clone());
             let follower = Follower::Policy(policy.clone());
-            let followed = self.references.followed(&follower);
-            found.content.extend(followed.filter_map(object).cloned());
+            let secrets = self.references.followed(&follower).filter_map(object);
+            found.content.extend(secrets.cloned());
         }
     }
 
@@ -150,8 +150,8 @@ impl Synchronizer {
     /// The Secrets that a policy follows.
     pub(super) fn secrets_of(&self, policy: &Key) -> impl Iterator<Item = &Key> {
         let follower = Follower::Policy(policy.clone());
-        let followed: Vec<&Followed> = self.references.followed(&follower).collect();
-        followed.into_iter().filter_map(object)
+        let secrets: Vec<&Followed> = self.references.followed(&follower).collect();
+        secrets.into_iter().filter_map(object)
     }
 
     /// The policies that name an object as a target.

@@ -144,7 +144,7 @@ fn save(form: &Form) -> SavedForm {
         module: form
             .result
             .as_ref()
-            .map(|it| it.module.to_string())
+            .map(|it| it.module.clone())
             .unwrap_or_default(),
         documents: form.documents().map(encode).unwrap_or_default(),
     }
