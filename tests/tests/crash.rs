@@ -354,9 +354,8 @@ async fn a_host_that_cannot_start_does_not_leave_an_envoy_that_serves_nothing() 
     world.served_by("/a", "a").await?;
     world.host.stop_by(Signal::SIGTERM).await?;
     std::fs::remove_file(world.host.checkpoint())?;
-    world.host.launch_again()?;
-    wait::until("Envoy is being started", async || world.host.envoy_pid()).await?;
     std::fs::rename(world.host.manifests(), world.host.dir().join("away"))?;
+    world.host.launch_again()?;
     let status = world.host.process().wait().await?;
     assert_eq!(status.code(), Some(1), "{}", world.host.output());
     let left = processes_of(world.host.dir());

@@ -43,6 +43,8 @@ pub const THIS_PROGRAM: &str = "/proc/self/exe";
 const END_TIME: Duration = Duration::from_secs(5);
 
 /// Runs a host until `stop` is cancelled, or until a part of it cannot go on.
+// One part after the other, in the order in which they are started.
+#[allow(clippy::too_many_lines)]
 pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
     let data_dir = Arc::new(DataDir::lock_soon(&config.data_dir).await?);
     let registry = prometheus::Registry::new();
@@ -74,19 +76,16 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
         problems,
         parts.clone(),
     ));
-    let (modules, saved, envoy) = tokio::join!(
+    let envoy = start_envoy(data_dir.clone(), config.clone(), stop.clone());
+    let envoy = tokio::spawn(envoy);
+    let (modules, saved) = tokio::join!(
         start_modules(&config, &data_dir, engine.world()),
         load_checkpoint(&config, &data_dir),
-        start_envoy(&data_dir, &config, &stop),
     );
-    let envoy = match envoy {
-        Err(_) if stop.is_cancelled() => return Ok(()),
-        envoy => envoy?,
-    };
     let (modules, saved) = match (modules, saved) {
         (Ok(modules), Ok(saved)) => (modules, saved),
         (Err(error), _) | (_, Err(error)) => {
-            give_up(envoy, false).await;
+            give_up(envoy.await?.unwrap_or_default(), false).await;
             return Err(error);
         }
     };
@@ -101,6 +100,12 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
         problems: problems_seen,
         metrics: Arc::new(Metrics::new(registry)?),
     };
+    // Before Envoy is there: it may take its time, and asks at once.
+    start_servers(admin_listener, admin, listeners, &mut tasks, &parts);
+    let envoy = match envoy.await? {
+        Err(_) if stop.is_cancelled() => return Ok(()),
+        envoy => envoy?,
+    };
     let mut publisher = Publisher::new(
         holder(&config, modules.clone(), saved.accepted),
         modules.clone(),
@@ -112,7 +117,6 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
     );
     let restored = !saved.fleets.is_empty();
     publisher.restore(saved.fleets);
-    start_servers(admin_listener, admin, listeners, &mut tasks, &parts);
     let keeper = config.checkpoint_interval.map(|interval| Keeper {
         path: data_dir.checkpoint(),
         interval,
@@ -253,12 +257,12 @@ async fn start_modules(
 
 /// Starts Envoy, or adopts one, if it is this host's to run. It ends when `stop` is cancelled, also in the middle of its start.
 async fn start_envoy(
-    data_dir: &Arc<DataDir>,
-    config: &Config,
-    stop: &CancellationToken,
+    data_dir: Arc<DataDir>,
+    config: Config,
+    stop: CancellationToken,
 ) -> anyhow::Result<Option<ManagedEnvoy>> {
     if config.envoy == EnvoyMode::None {
-        for pid in envoy::orphans(data_dir) {
+        for pid in envoy::orphans(&data_dir) {
             warn!(
                 pid,
                 "an Envoy that an earlier host started still runs, serves what it last had, and keeps its \
@@ -271,7 +275,7 @@ async fn start_envoy(
         access_log: config.access_log,
         ..envoy::Options::default()
     };
-    let envoy = ManagedEnvoy::start(data_dir.clone(), options, stop.clone()).await?;
+    let envoy = ManagedEnvoy::start(data_dir, options, stop).await?;
     Ok(Some(envoy))
 }
 
