@@ -25,6 +25,11 @@ struct Strict {
 
 impl Strict {
     async fn start(manifests: &str) -> anyhow::Result<Self> {
+        Self::start_in("DELTA_GRPC", manifests).await
+    }
+
+    /// With one of the two forms of the protocol.
+    async fn start_in(form: &str, manifests: &str) -> anyhow::Result<Self> {
         let [xds] = paths::free_ports()?;
         let xds = format!("127.0.0.1:{xds}");
         let arguments = ["--envoy", "none", "--xds-address", &xds];
@@ -35,6 +40,7 @@ impl Strict {
         document
             .remove("layered_runtime")
             .context("limits of regular expressions")?;
+        bootstrap["dynamic_resources"]["ads_config"]["api_type"] = form.into();
         let dir = tempfile::tempdir()?;
         let file = dir.path().join("bootstrap.json");
         std::fs::write(&file, bootstrap.to_string())?;
@@ -140,6 +146,29 @@ async fn one_route_is_held_under_load_and_its_neighbours_serve_and_change() -> a
     for load in loads {
         load.flawless(50).await?;
     }
+    strict.stop().await
+}
+
+#[tokio::test]
+async fn in_the_state_of_the_world_the_same_object_is_held() -> anyhow::Result<()> {
+    let both = good("good", "a") + &good("turn", "a");
+    let strict = Strict::start_in("GRPC", &both).await?;
+    let world = &strict.world;
+    world.served_by("/turn", "a").await?;
+    world.host.programmed("HTTPRoute", "turn").await?;
+    let load = load(world, "/good");
+    world.replace(&(good("good", "b") + &bad("turn") + &bad("new")))?;
+    for name in ["turn", "new"] {
+        let said = strict.held("HTTPRoute", name).await?;
+        assert!(said.contains("max program size"), "{said}");
+    }
+    world.served_by("/good", "b").await?;
+    world.served_by("/turn", "a").await?;
+    world.host.programmed("HTTPRoute", "good").await?;
+    world.replace(&(good("good", "b") + &good("turn", "c")))?;
+    world.served_by("/turn", "c").await?;
+    world.host.programmed("HTTPRoute", "turn").await?;
+    load.flawless(50).await?;
     strict.stop().await
 }
 
