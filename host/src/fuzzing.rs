@@ -97,14 +97,14 @@ impl World {
     pub fn visit(&mut self, data: &[u8]) {
         let objects = file(data);
         let keys: Vec<Key> = objects.iter().map(|object| object.key.clone()).collect();
-        self.change(objects.into_iter().map(Change::Put).collect());
-        assert_eq!(self.served, self.from_scratch(), "incremental and not");
-        self.change(keys.into_iter().map(Change::Delete).collect());
-        assert_eq!(self.served, self.from_scratch(), "what is left behind");
+        self.change(&objects.into_iter().map(Change::Put).collect::<Vec<_>>());
+        assert_eq!(self.served, self.scratch(), "incremental and not");
+        self.change(&keys.into_iter().map(Change::Delete).collect::<Vec<_>>());
+        assert_eq!(self.served, self.scratch(), "what is left behind");
     }
 
-    fn change(&mut self, changes: Vec<Change>) {
-        self.store.commit(&changes);
+    fn change(&mut self, changes: &[Change]) {
+        self.store.commit(changes);
         let inputs = self.store.snapshot();
         // Always the same time: inputs that were found behave as they did.
         let now = std::time::Duration::ZERO;
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    fn from_scratch(&self) -> BTreeMap<ResourceName, String> {
+    fn scratch(&self) -> BTreeMap<ResourceName, String> {
         let world = self.engine.world().load().as_ref().clone();
         let mut served = BTreeMap::new();
         let everything = synchronizer::everything(world);

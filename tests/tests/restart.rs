@@ -1,6 +1,7 @@
 //! What proxies get from a host that has started and does not know yet what there is: what the last one
 //! served, and nothing less.
 
+#[allow(dead_code)] // A part of it.
 mod guest;
 
 use chiton_tests::process::{is_running, kill_now};

@@ -285,12 +285,12 @@ mod tests {
                     search.accepted()
                 });
             }
-            for who in 0..guilt.len() {
+            for (who, is_guilty) in guilt.iter().enumerate() {
                 if held.contains(&who) && search.trials < MAX_TRIALS {
-                    prop_assert!(guilt[who], "{} is innocent", who);
+                    prop_assert!(is_guilty, "{} is innocent", who);
                 }
             }
-            for who in held.iter() {
+            for who in &held {
                 prop_assert!(!gone.contains(who));
             }
         }

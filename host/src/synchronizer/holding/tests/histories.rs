@@ -52,7 +52,7 @@ proptest! {
                     let host = format!("h{}.example", name % 3);
                     let name = format!("r{}", name % 12);
                     let word = if bad { "evil" } else { "good" };
-                    let path = format!("/{word}-{}-{path}", name);
+                    let path = format!("/{word}-{name}-{path}");
                     bench.route_on(&host, &name, &path);
                     paths.insert(name, path);
                 }

@@ -339,10 +339,12 @@ fn a_mounted_config_map_changes_as_a_whole() {
 
 /// The kernel says that names came or went, and nothing else.
 fn told(steps: &mut Steps, names: &[&str], done: &[&str]) -> Vec<Change> {
-    let mut wake = Wake::default();
-    wake.names = names.iter().map(|name| steps.real(name)).collect();
     let files = done.iter().map(|name| (steps.real(name), Touch::Done));
-    wake.files = files.collect();
+    let wake = Wake {
+        names: names.iter().map(|name| steps.real(name)).collect(),
+        files: files.collect(),
+        ..Wake::default()
+    };
     steps.tree.refresh(&wake, steps.now)
 }
 
