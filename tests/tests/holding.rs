@@ -196,9 +196,12 @@ async fn several_of_several_kinds_are_found_among_many() -> anyhow::Result<()> {
     );
     let changed: String = names
         .iter()
-        .map(|name| match evil.contains(&name.as_str()) {
-            true => bad(name),
-            false => good(name, "b"),
+        .map(|name| {
+            if evil.contains(&name.as_str()) {
+                bad(name)
+            } else {
+                good(name, "b")
+            }
         })
         .collect();
     world.replace(&(good("still", "a") + &changed + &cors))?;

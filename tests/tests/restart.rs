@@ -64,9 +64,12 @@ async fn kill_both(world: &mut World) -> anyhow::Result<()> {
     let envoy = world.host.envoy_pid()?;
     world.host.kill().await?;
     kill_now(envoy);
-    wait::until("Envoy is gone", async || match is_running(envoy) {
-        true => Err("it runs"),
-        false => Ok(()),
+    wait::until("Envoy is gone", async || {
+        if is_running(envoy) {
+            Err("it runs")
+        } else {
+            Ok(())
+        }
     })
     .await
 }
@@ -119,9 +122,10 @@ async fn a_fresh_envoy_is_served_what_was_served_before_until_the_host_is_ready(
     let after = wait::until("all of it is gone", async || {
         let metrics = Metrics::of(&world.host).await;
         let metrics = metrics.map_err(|error| format!("{error:#}"))?;
-        match OF_A_ROUTE.iter().all(|kind| removals(&metrics, kind) > 0) {
-            true => Ok(metrics),
-            false => Err(metrics.text().to_owned()),
+        if OF_A_ROUTE.iter().all(|kind| removals(&metrics, kind) > 0) {
+            Ok(metrics)
+        } else {
+            Err(metrics.text().to_owned())
         }
     })
     .await?;
@@ -220,9 +224,10 @@ data:
     let why = wait::until("the module is waited for", async || {
         let why = not_ready(&world.host).await;
         let why = why.map_err(|error| format!("{error:#}"))?;
-        match why.contains("[-] modules live or refused: stuck") {
-            true => Ok(why),
-            false => Err(why),
+        if why.contains("[-] modules live or refused: stuck") {
+            Ok(why)
+        } else {
+            Err(why)
         }
     })
     .await?;
@@ -326,10 +331,8 @@ spec:
     world.host.programmed("Gateway", "secure").await?;
     world.host.saved().await?;
     let bytes = std::fs::read(world.host.checkpoint())?;
-    let mode = std::fs::metadata(world.host.checkpoint())?
-        .permissions()
-        .mode();
-    assert_eq!(mode & 0o777, 0o600);
+    let permissions = std::fs::metadata(world.host.checkpoint())?.permissions();
+    assert_eq!(permissions.mode() & 0o777, 0o600);
     let text = String::from_utf8_lossy(&bytes);
     assert!(text.contains("open.example"), "it holds what is no secret");
     let lines = key.lines().filter(|line| !line.starts_with("-----"));
