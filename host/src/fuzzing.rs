@@ -10,7 +10,7 @@ use crate::sandbox;
 use crate::store::{Change, Key, Object, Store};
 use crate::synchronizer::{self, DEFAULT_FLEET, Delta, Synchronizer};
 use crate::watcher::files;
-use chiton_xds::{Change as Published, ResourceName};
+use chiton_xds::{Resource, ResourceName};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -64,6 +64,9 @@ impl Default for FrontDoor {
     }
 }
 
+/// What proxies would have.
+type Served = BTreeMap<ResourceName, Resource>;
+
 /// A host without watchers and proxies, with the built-in reconcilers.
 #[derive(Debug)]
 pub struct World {
@@ -71,7 +74,7 @@ pub struct World {
     engine: Engine,
     modules: Arc<Modules>,
     synchronizer: Synchronizer,
-    served: BTreeMap<ResourceName, String>,
+    served: Served,
 }
 
 impl World {
@@ -88,7 +91,7 @@ impl World {
             engine: Engine::new(Options::default(), metrics).expect("threads"),
             modules: registry.live(),
             synchronizer: Synchronizer::new(options()),
-            served: BTreeMap::new(),
+            served: Served::new(),
         }
     }
 
@@ -117,9 +120,9 @@ impl World {
         }
     }
 
-    fn scratch(&self) -> BTreeMap<ResourceName, String> {
+    fn scratch(&self) -> Served {
         let world = self.engine.world().load().as_ref().clone();
-        let mut served = BTreeMap::new();
+        let mut served = Served::new();
         let everything = synchronizer::everything(world);
         serve(&mut served, Synchronizer::new(options()).apply(&everything));
         served
@@ -132,16 +135,9 @@ impl Default for World {
     }
 }
 
-fn serve(served: &mut BTreeMap<ResourceName, String>, mut delta: Delta) {
+fn serve(served: &mut Served, mut delta: Delta) {
     for change in delta.resources.remove(DEFAULT_FLEET).unwrap_or_default() {
-        match change {
-            Published::Put(resource) => {
-                served.insert(resource.name, resource.version);
-            }
-            Published::Remove(name) => {
-                served.remove(&name);
-            }
-        }
+        change.apply(served);
     }
 }
 

@@ -21,3 +21,4 @@ pub mod status;
 pub mod store;
 pub mod synchronizer;
 pub mod watcher;
+mod whole_file;

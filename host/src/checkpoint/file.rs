@@ -1,13 +1,10 @@
 //! Reading and writing a checkpoint's file.
 
 use super::format::{self, Checkpoint, Damage, State};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use crate::whole_file;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::Path;
-
-/// Bytes that are written at once.
-const BUFFER: usize = 256 * 1024;
 
 /// Why a checkpoint cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -33,33 +30,7 @@ pub fn read(path: &Path) -> Result<Option<Checkpoint>, ReadError> {
     format::decode(&bytes).map(Some).map_err(ReadError::Damage)
 }
 
-/// Writes a checkpoint, whole or not at all, for this user alone.
+/// Writes a checkpoint.
 pub(super) fn write(path: &Path, state: State) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let written = write_new(&new, state).and_then(|()| fs::rename(&new, path));
-    if written.is_err() {
-        // A disk that is full should not stay so because of it.
-        let _ = fs::remove_file(&new);
-    }
-    written?;
-    match path.parent() {
-        Some(dir) => File::open(dir)?.sync_all(),
-        None => Ok(()),
-    }
-}
-
-fn write_new(new: &Path, state: State) -> io::Result<()> {
-    match fs::remove_file(new) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(new)?;
-    let mut out = BufWriter::with_capacity(BUFFER, file);
-    format::encode(state, &mut out)?;
-    out.flush()?;
-    out.get_ref().sync_all()
+    whole_file::replace(path, |out| format::encode(state, out))
 }

@@ -1,6 +1,7 @@
 //! The folder that holds what must outlive the host, used by one host at a time.
 
 use super::Error;
+use crate::whole_file;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -125,19 +126,8 @@ pub(super) fn file_error(what: &'static str, path: &Path) -> impl FnOnce(io::Err
 
 /// Writes a file so that it is there whole or not at all, readable by its owner only.
 pub(super) fn write_whole(path: &Path, text: &str) -> Result<(), Error> {
-    let new = path.with_extension("new");
-    let written = || -> io::Result<()> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)
-    };
-    written().map_err(file_error("write", path))
+    whole_file::replace(path, |out| out.write_all(text.as_bytes()))
+        .map_err(file_error("write", path))
 }
 
 fn write_holder(lock: &mut File) -> io::Result<()> {

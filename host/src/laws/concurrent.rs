@@ -156,12 +156,7 @@ async fn nobody_sees_half_an_epoch() {
         check(&batch.world);
         let delta = synchronizer.apply(&batch);
         for change in delta.resources.into_values().flatten() {
-            match change {
-                chiton_xds::Change::Put(resource) => {
-                    proxies.insert(resource.name.clone(), resource);
-                }
-                chiton_xds::Change::Remove(name) => drop(proxies.remove(&name)),
-            }
+            change.apply(&mut proxies);
         }
         batches += 1;
         let envoy = Envoy::with(&proxies);

@@ -5,13 +5,14 @@
 
 use crate::sandbox::digest;
 use crate::store::Key;
+use crate::whole_file;
 use chiton_ir::ObjectRef;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 const INDEX: &str = "index.json";
@@ -102,7 +103,7 @@ impl Saved {
 
     /// Saves what went live.
     pub(super) fn save(&self, name: &str, entry: Entry, bytes: &[u8]) -> io::Result<()> {
-        write(&self.component(&entry.digest), bytes)?;
+        whole_file::replace(&self.component(&entry.digest), |out| out.write_all(bytes))?;
         let mut index = self.lock();
         index.insert(name.to_owned(), entry);
         self.write_index(&index)
@@ -133,7 +134,8 @@ impl Saved {
 
     /// Writes the index first: components without an entry are then removed, never the other way.
     fn write_index(&self, index: &BTreeMap<String, Entry>) -> io::Result<()> {
-        write(&self.dir.join(INDEX), &serde_json::to_vec_pretty(index)?)?;
+        let text = serde_json::to_vec_pretty(index)?;
+        whole_file::replace(&self.dir.join(INDEX), |out| out.write_all(&text))?;
         let used: BTreeSet<PathBuf> = index
             .values()
             .map(|entry| self.component(&entry.digest))
@@ -153,23 +155,5 @@ impl Saved {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Entry>> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Writes a file whole or not at all.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let next = path.with_extension("next");
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&next)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&next, path)?;
-    match path.parent() {
-        Some(dir) => fs::File::open(dir)?.sync_all(),
-        None => Ok(()),
     }
 }

@@ -192,24 +192,6 @@ impl Engine {
         }
     }
 
-    /// Runs at most so many objects of a layer in one epoch.
-    #[cfg(test)]
-    pub(super) fn set_batch(&mut self, batch: usize) {
-        self.options.batch = batch;
-    }
-
-    /// Makes stragglers of runs that take longer than this.
-    #[cfg(test)]
-    pub(super) fn set_patience(&mut self, patience: Duration) {
-        self.options.straggler = patience;
-    }
-
-    /// Makes stragglers of runs of the first epoch that take longer than this.
-    #[cfg(test)]
-    pub(super) fn set_first_patience(&mut self, patience: Duration) {
-        self.options.first.0 = patience;
-    }
-
     /// Runs one epoch: everything that differs in `inputs` and `modules` from the call before, and
     /// what is due at `now` (since 1970). Blocks until it is committed.
     pub fn run(&mut self, inputs: Arc<Snapshot>, modules: Arc<Modules>, now: Duration) -> Report {

@@ -1,7 +1,8 @@
 //! What reconcilers returned, checked and typed.
 
 use crate::store::Key;
-use chiton_ir::{Condition, api, gateway, policy, route};
+use chiton_ir::policy::{Effect, Policy, Respond, Target};
+use chiton_ir::{Condition, api, documents, gateway, route};
 use imbl::{OrdMap, OrdSet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub struct Documents {
     /// `api`.
     pub api: Option<Arc<api::Api>>,
     /// `policy`.
-    pub policy: Option<Arc<policy::Policy>>,
+    pub policy: Option<Arc<Policy>>,
     /// The same documents as JSON, by name, sorted.
     pub json: Vec<(String, Arc<[u8]>)>,
 }
@@ -30,6 +31,30 @@ impl Documents {
             .iter()
             .find(|(other, _)| other == name)
             .map(|(_, body)| body)
+    }
+
+    /// Those of a policy that has every request to its targets answered with 500; none without a
+    /// target.
+    #[must_use]
+    pub fn closing(targets: Vec<Target>) -> Self {
+        if targets.is_empty() {
+            return Self::default();
+        }
+        let policy = Policy {
+            targets,
+            default: Vec::new(),
+            r#override: vec![Effect::Respond(Respond {
+                status: 500,
+                body: String::new(),
+            })],
+        };
+        // Serializing a document of ours cannot fail: its keys are strings.
+        let json = serde_json::to_vec(&policy).unwrap_or_default();
+        Self {
+            policy: Some(Arc::new(policy)),
+            json: vec![(documents::POLICY.to_owned(), json.into())],
+            ..Self::default()
+        }
     }
 }
 
@@ -83,7 +108,7 @@ impl Outputs {
     }
 
     /// The policies that target the object or a section of it, sorted by key.
-    pub fn policies(&self, target: &Key) -> impl Iterator<Item = (&Key, &Arc<policy::Policy>)> {
+    pub fn policies(&self, target: &Key) -> impl Iterator<Item = (&Key, &Arc<Policy>)> {
         self.by_target
             .get(target)
             .into_iter()

@@ -7,7 +7,7 @@
 use super::layer::Layer;
 use super::output::Outputs;
 use crate::sandbox::{Failure, Reads};
-use crate::store::{Key, Named, Object, Parts, Snapshot, Text};
+use crate::store::{Key, Object, Snapshot, Text};
 use chiton_ir::gateway::LabelSelector;
 use chiton_ir::identity::names::CHITON_GROUP;
 use chiton_ir::policy::{Policy, Target};
@@ -45,14 +45,6 @@ pub(super) struct ReadSet {
     /// The earliest time, in seconds since 1970, that the run asked for and that had not come.
     pub wake: Option<u64>,
 }
-
-/// Any object of the kind of policies.
-const POLICY: Parts<'_> = Parts {
-    group: CHITON_GROUP,
-    kind: "Policy",
-    namespace: "",
-    name: "",
-};
 
 /// What a run sees.
 #[derive(Debug)]
@@ -199,11 +191,11 @@ impl Recorder {
     }
 
     /// *Unsynced* is never *absent*: the run ends, and waits for the kind.
-    fn need_synced(&mut self, object: &impl Named) -> Result<(), Failure> {
-        if self.view.inputs.is_kind_synced(object) {
+    fn need_synced(&mut self, group: &str, kind: &str) -> Result<(), Failure> {
+        if self.view.inputs.is_kind_synced(group, kind) {
             return Ok(());
         }
-        let kind = GroupKind::new(object.parts().group, object.parts().kind);
+        let kind = GroupKind::new(group, kind);
         self.note(Read::Unsynced(kind.clone()));
         Err(Failure::NotSynced(kind))
     }
@@ -211,7 +203,7 @@ impl Recorder {
 
 impl Reads for Recorder {
     fn get(&mut self, object: &ObjectRef) -> Result<Option<Arc<Object>>, Failure> {
-        self.need_synced(object)?;
+        self.need_synced(&object.group, &object.kind)?;
         let found = self.view.inputs.get(object).cloned();
         self.note(Read::Object(key(object, found.as_ref())));
         Ok(found)
@@ -223,10 +215,7 @@ impl Reads for Recorder {
         namespace: Option<&str>,
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<Object>>, Failure> {
-        if !self.view.inputs.is_synced(kind) {
-            self.note(Read::Unsynced(kind.clone()));
-            return Err(Failure::NotSynced(kind.clone()));
-        }
+        self.need_synced(&kind.group, &kind.kind)?;
         self.note(Read::List {
             kind: kind.clone(),
             namespace: namespace.map(Text::shared),
@@ -246,7 +235,7 @@ impl Reads for Recorder {
                 "asked for the document {name:?} of {object}, which is not of a lower layer"
             )));
         }
-        self.need_synced(object)?;
+        self.need_synced(&object.group, &object.kind)?;
         let key = self.key(object);
         let found = self
             .view
@@ -268,7 +257,7 @@ impl Reads for Recorder {
                 "asked for the policies of {target}, which are not of a lower layer"
             )));
         }
-        self.need_synced(&POLICY)?;
+        self.need_synced(CHITON_GROUP, "Policy")?;
         let target = self.key(target);
         let found = self.view.policies(&target, section);
         self.note(Read::Policies {

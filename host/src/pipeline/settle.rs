@@ -9,9 +9,8 @@ use crate::sandbox::Role;
 use crate::store::Object;
 use chiton_ir::condition::words;
 use chiton_ir::identity::names::{CHITON_GROUP, GATEWAY_GROUP};
-use chiton_ir::policy::{Effect, Policy, Respond, Target};
-use chiton_ir::{Condition, ConditionStatus, ObjectRef, Scope, documents};
-use std::sync::Arc;
+use chiton_ir::policy::Target;
+use chiton_ir::{Condition, ConditionStatus, ObjectRef, Scope};
 
 /// Type of the condition that says that a served result is not of the newest form of the object,
 /// or that there is none, because of the module. It is only there while that is so, and False.
@@ -38,15 +37,14 @@ pub(super) fn good(
             it.r#type == words::ACCEPTED && it.scope == Scope::Object && it.status == status
         })
     };
+    let refused = accepted(ConditionStatus::False) || !accepted(ConditionStatus::True);
     let mut result = Reconciled {
         module: module.name.clone(),
+        documents,
+        conditions,
         state: RunState::Good,
         generation: object.generation,
-        documents,
-        conditions: Vec::new(),
     };
-    let refused = accepted(ConditionStatus::False) || !accepted(ConditionStatus::True);
-    result.conditions = conditions;
     if refused && is_closed(module) && result.documents.policy.is_none() {
         close(object, &mut result);
     }
@@ -232,27 +230,9 @@ fn explain(
     Some(condition)
 }
 
-/// The documents of a closed policy: every request to its targets is answered with 500.
+/// The documents of a closed policy.
 fn closed(object: &Object) -> Documents {
-    let targets = target_refs(object);
-    if targets.is_empty() {
-        return Documents::default();
-    }
-    let policy = Policy {
-        targets,
-        default: Vec::new(),
-        r#override: vec![Effect::Respond(Respond {
-            status: 500,
-            body: String::new(),
-        })],
-    };
-    // Serializing a document of ours cannot fail: its keys are strings.
-    let json = serde_json::to_vec(&policy).unwrap_or_default();
-    Documents {
-        policy: Some(Arc::new(policy)),
-        json: vec![(documents::POLICY.to_owned(), json.into())],
-        ..Documents::default()
-    }
+    Documents::closing(target_refs(object))
 }
 
 /// `spec.targetRefs`, as far as it can be read. What is unclear is taken for more, not for less: a

@@ -85,14 +85,7 @@ impl Pending {
         for (fleet, changes) in delta.resources {
             let resources = self.fleets.entry(fleet).or_default();
             for change in changes {
-                match change {
-                    Change::Put(resource) => {
-                        resources.insert(resource.name.clone(), resource);
-                    }
-                    Change::Remove(name) => {
-                        resources.remove(&name);
-                    }
-                }
+                change.apply(resources);
             }
         }
     }

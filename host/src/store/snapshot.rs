@@ -121,10 +121,9 @@ impl Snapshot {
         self.synced.contains(kind)
     }
 
-    /// Whether the first list of an object's kind has arrived.
+    /// As [`Snapshot::is_synced`], of a kind that is given in parts.
     #[must_use]
-    pub fn is_kind_synced(&self, object: &impl Named) -> bool {
-        let Parts { group, kind, .. } = object.parts();
+    pub fn is_kind_synced(&self, group: &str, kind: &str) -> bool {
         self.synced.contains(&KindParts(group, kind))
     }
 

@@ -6,6 +6,7 @@
 use super::decode;
 use super::followed::Followed;
 use super::grants::Grants;
+use super::ids::secret_name;
 use super::model::TlsSecret;
 use super::references::Refusal;
 use super::secrets;
@@ -121,7 +122,7 @@ fn read(object: &Object) -> Result<TlsSecret, String> {
         ));
     }
     Ok(TlsSecret {
-        name: format!("secret_{}_{}", object.key.namespace, object.key.name),
+        name: secret_name(&object.key),
         certificate,
         private_key,
     })

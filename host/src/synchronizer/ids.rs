@@ -9,6 +9,16 @@ use std::sync::Arc;
 /// `.invalid`, so nobody asks for it.
 pub const INERT_DOMAIN: &str = "chiton.invalid";
 
+/// What stands before a route configuration's name in the name of its rate limit filter, and of the
+/// resource that holds its buckets.
+pub const RATE_LIMIT: &str = "rate-limit_";
+
+/// The resource name of a certificate's Secret.
+#[must_use]
+pub fn secret_name(secret: &Key) -> String {
+    format!("secret_{}_{}", secret.namespace, secret.name)
+}
+
 /// A listener of a Gateway.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId {
@@ -54,7 +64,7 @@ impl RouteConfigId {
     pub fn rate_limits(&self) -> ResourceName {
         resource(
             ResourceType::ExtensionConfig,
-            format!("rate-limit_{}", self.name),
+            format!("{RATE_LIMIT}{}", self.name),
         )
     }
 }

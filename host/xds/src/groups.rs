@@ -36,6 +36,13 @@ impl State {
             different
         });
     }
+
+    fn replace(&mut self, name: &str, resources: Vec<Resource>) {
+        self.change(name, |snapshot| {
+            let different = snapshot.replace(resources);
+            make_ready(snapshot) || different
+        });
+    }
 }
 
 impl Groups {
@@ -67,10 +74,7 @@ impl Groups {
 
     /// Makes these all that a group has, and the group ready, at once.
     pub fn replace(&self, group: &str, resources: Vec<Resource>) {
-        self.lock().change(group, |snapshot| {
-            let different = snapshot.replace(resources);
-            make_ready(snapshot) || different
-        });
+        self.lock().replace(group, resources);
     }
 
     /// [`Groups::replace`] for all groups at once. Those that are not named have nothing.
@@ -81,10 +85,7 @@ impl Groups {
             groups.entry(name.clone()).or_default();
         }
         for (name, resources) in groups {
-            state.change(&name, |snapshot| {
-                let different = snapshot.replace(resources);
-                make_ready(snapshot) || different
-            });
+            state.replace(&name, resources);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use prost::bytes::Bytes;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Type of a resource, in the order in which types are sent.
@@ -199,6 +200,14 @@ impl Change {
         match self {
             Self::Put(resource) => &resource.name,
             Self::Remove(name) => name,
+        }
+    }
+
+    /// Makes the change in a map of resources.
+    pub fn apply(self, resources: &mut BTreeMap<ResourceName, Resource>) {
+        match self {
+            Self::Put(resource) => drop(resources.insert(resource.name.clone(), resource)),
+            Self::Remove(name) => drop(resources.remove(&name)),
         }
     }
 }

@@ -7,7 +7,7 @@ mod support;
 #[path = "support/world.rs"]
 mod world;
 
-use chiton_xds::ResourceType::{self, Cluster, Endpoints, Listener, VirtualHost};
+use chiton_xds::ResourceType::{self, Cluster, Listener, VirtualHost};
 use chiton_xds::{Change, Options, Programmed, ResourceName, Server};
 use proxy::{
     SOTW, answers, backend, cluster, endpoints, free_port, leads_to, listener, refused,
@@ -85,29 +85,7 @@ async fn clusters_change_come_and_go_without_a_failed_request() {
         ],
     )
     .await;
-    until_get(world.port, "a.example", (200, "first")).await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let load = tokio::spawn(load(world.port, "a.example", stop.clone()));
-    for round in 0..10 {
-        let (old, new) = (format!("c{round}"), format!("c{}", round + 1));
-        let port = if round % 2 == 0 { second } else { first };
-        world
-            .publish(vec![
-                cluster(&new, 1),
-                endpoints(&new, port),
-                leads_to("r", "a.example", &new),
-                gone(Cluster, &old),
-                gone(Endpoints, &old),
-            ])
-            .await;
-        // A changed cluster waits for endpoints, though these are unchanged.
-        world.publish(vec![cluster(&new, 2 + round)]).await;
-    }
-    until_get(world.port, "a.example", (200, "first")).await;
-    stop.store(true, Ordering::Relaxed);
-    let (failed, all) = load.await.unwrap();
-    assert_eq!(failed, 0, "of {all} requests; {}", world.envoy.log());
-    assert!(all > 0);
+    world.replace_clusters_under_load(first, second).await;
     until(&world.server, |server| {
         server.ledger().proxies()[0].types[&Cluster].sent == 2
     })

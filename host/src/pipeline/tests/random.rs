@@ -269,7 +269,7 @@ proptest! {
     fn stragglers_make_no_difference(ops in prop::collection::vec(op(false), 1..60)) {
         let mut history = History::new();
         history.epoch();
-        history.rig.engine.set_patience(Duration::from_micros(20));
+        history.rig.engine.options.straggler = Duration::from_micros(20);
         for op in &ops {
             match op {
                 Op::Epoch => drop(history.rig.run()),

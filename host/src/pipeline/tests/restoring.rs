@@ -150,7 +150,7 @@ fn stuck(gate: &Arc<Gate>) -> Rig {
     modules.retain(|module| module.role != Role::Gateway);
     modules.push(Fake::new(Role::Gateway).gated(gate).live());
     let mut rig = Rig::with(modules);
-    rig.engine.set_first_patience(Duration::from_millis(50));
+    rig.engine.options.first.0 = Duration::from_millis(50);
     rig
 }
 

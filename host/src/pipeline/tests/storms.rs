@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 fn what_does_not_fit_into_an_epoch_goes_on_in_the_next_oldest_first() {
     let mut rig = Rig::new();
     rig.run();
-    rig.engine.set_batch(2);
+    rig.engine.options.batch = 2;
     // The last one by name is the oldest.
     rig.put("Gateway/z", json!({}))
         .put("Gateway/y", json!({}))
@@ -79,7 +79,7 @@ fn a_module_that_has_no_thread_left_keeps_no_epoch_waiting() {
     let report = rig.run();
     assert_eq!(report.stragglers.len(), 2, "as many as may run at once");
     // Whoever waited for one of them now would wait for ever.
-    rig.engine.set_patience(Duration::from_hours(1));
+    rig.engine.options.straggler = Duration::from_hours(1);
     assert_eq!(rig.ran(), [""; 0], "what was left is held");
     rig.put("Policy/p", json!({"type": "policy"}));
     assert_eq!(rig.ran(), ["Policy/p"]);
@@ -112,7 +112,7 @@ async fn batches_grow_with_the_backlog() {
     modules.push(Fake::new(Role::Gateway).gated(&gate).live());
     let mut rig = Rig::with(modules);
     rig.run();
-    rig.engine.set_patience(Duration::from_hours(1));
+    rig.engine.options.straggler = Duration::from_hours(1);
     let (metrics, store) = (rig.metrics.clone(), Arc::new(rig.store));
     let before = metrics.epochs();
     let events = Arc::new(Events::default());

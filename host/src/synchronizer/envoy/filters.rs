@@ -29,6 +29,7 @@ use super::pb::envoy::extensions::filters::http::router::v3::Router;
 use super::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm;
 use super::pb::google::protobuf::Any;
 use super::wire::{ads, any};
+use crate::synchronizer::ids::RATE_LIMIT;
 use prost::{Message, Name};
 
 pub const CORS: &str = "envoy.filters.http.cors";
@@ -43,7 +44,7 @@ const ROUTER: &str = "envoy.filters.http.router";
 /// buckets: Envoy asks for a filter's settings by the filter's name.
 #[must_use]
 pub fn rate_limit_name(route_config: &str) -> String {
-    format!("rate-limit_{route_config}")
+    format!("{RATE_LIMIT}{route_config}")
 }
 
 /// All filters of a route configuration's connections.

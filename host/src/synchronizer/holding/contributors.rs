@@ -5,7 +5,7 @@ use super::form::is_secret;
 use crate::store::Key;
 use crate::synchronizer::Synchronizer;
 use crate::synchronizer::followed::{Followed, Follower};
-use crate::synchronizer::ids::{HostId, RouteConfigId, resource};
+use crate::synchronizer::ids::{HostId, RATE_LIMIT, RouteConfigId, resource, secret_name};
 use crate::synchronizer::outcomes::Arena;
 use chiton_xds::ResourceType;
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ impl Synchronizer {
                 self.behind_route_config(&route_config_id(fleet, &name.name), &mut found);
             }
             ResourceType::ExtensionConfig => {
-                if let Some(route_config) = name.name.strip_prefix("rate-limit_") {
+                if let Some(route_config) = name.name.strip_prefix(RATE_LIMIT) {
                     self.behind_limits(&route_config_id(fleet, route_config), &mut found);
                 }
             }
@@ -180,8 +180,4 @@ fn object(followed: &Followed) -> Option<&Key> {
         Followed::Object(key) => Some(key),
         Followed::Grant(_) => None,
     }
-}
-
-fn secret_name(key: &Key) -> String {
-    format!("secret_{}_{}", key.namespace, key.name)
 }

@@ -5,7 +5,7 @@ use crate::store::{Key, Object};
 use crate::synchronizer::apis::is_api;
 use crate::synchronizer::decode;
 use chiton_ir::identity::names::CHITON_GROUP;
-use chiton_ir::policy::{Effect, Policy, Respond, Target};
+use chiton_ir::policy::{Effect, Target};
 use chiton_ir::route::Filter;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -160,22 +160,5 @@ impl Form {
             _ => return,
         };
         world.inputs = Arc::new(world.inputs.with(object));
-    }
-}
-
-/// A policy under which all requests to its targets are answered with 500.
-#[must_use]
-pub fn closed(targets: BTreeSet<Target>) -> Documents {
-    let policy = Policy {
-        targets: targets.into_iter().collect(),
-        default: Vec::new(),
-        r#override: vec![Effect::Respond(Respond {
-            status: 500,
-            body: String::new(),
-        })],
-    };
-    Documents {
-        policy: Some(Arc::new(policy)),
-        ..Documents::default()
     }
 }

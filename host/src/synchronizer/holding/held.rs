@@ -1,8 +1,8 @@
 //! An object that is held, and what is served in its place.
 
-use super::form::{self, Form};
+use super::form::Form;
 use super::{Accepted, Notice};
-use crate::pipeline::{Reconciled, World};
+use crate::pipeline::{Documents, Reconciled, World};
 use crate::store::Key;
 use chiton_ir::policy::Target;
 use std::collections::BTreeSet;
@@ -104,7 +104,7 @@ pub(super) fn closed_targets(
 pub(super) fn close(policy: &Key, targets: BTreeSet<Target>, world: &mut World) {
     if !targets.is_empty() {
         let result = Reconciled {
-            documents: form::closed(targets),
+            documents: Documents::closing(targets.into_iter().collect()),
             ..Reconciled::default()
         };
         world.outputs.set(shadow(policy), Some(Arc::new(result)));

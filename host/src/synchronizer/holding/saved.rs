@@ -78,9 +78,10 @@ impl AcceptedForms {
                 _ => None,
             },
         });
-        let mut objects: Vec<SavedObject> = objects.collect();
-        objects.sort_by(|a, b| a.identity().cmp(&b.identity()));
-        Self { objects }
+        // Keys are in the order of identities.
+        Self {
+            objects: objects.collect(),
+        }
     }
 
     /// Whether nothing is held.

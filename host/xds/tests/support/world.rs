@@ -1,8 +1,12 @@
 //! A server and a real Envoy.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use crate::proxy::{Envoy, Manner, answers, free_port, get, listener, route_config};
+use crate::proxy::{
+    Envoy, Manner, answers, cluster, endpoints, free_port, get, leads_to, listener, route_config,
+    until_get,
+};
 use crate::support::{Running, until};
+use chiton_xds::ResourceType::{Cluster, Endpoints};
 use chiton_xds::{Change, Options, Programmed, ResourceName, ResourceType, Server};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,6 +55,33 @@ impl World {
     pub async fn publish(&self, changes: Vec<Change>) {
         self.server.publish(GROUP, changes.clone());
         self.acked(&changes).await;
+    }
+
+    /// Moves the virtual host `a.example` ten times from a cluster, `c0` at first, to a new one, while
+    /// it is asked, and at the end expects that nobody failed. The backends are `first` and `second`.
+    pub async fn replace_clusters_under_load(&self, first: u16, second: u16) {
+        until_get(self.port, "a.example", (200, "first")).await;
+        let stop = Arc::new(AtomicBool::new(false));
+        let load = tokio::spawn(load(self.port, "a.example", stop.clone()));
+        for round in 0..10 {
+            let (old, new) = (format!("c{round}"), format!("c{}", round + 1));
+            let port = if round % 2 == 0 { second } else { first };
+            self.publish(vec![
+                cluster(&new, 1),
+                endpoints(&new, port),
+                leads_to("r", "a.example", &new),
+                gone(Cluster, &old),
+                gone(Endpoints, &old),
+            ])
+            .await;
+            // A changed cluster waits for endpoints, though these are unchanged.
+            self.publish(vec![cluster(&new, 2 + round)]).await;
+        }
+        until_get(self.port, "a.example", (200, "first")).await;
+        stop.store(true, Ordering::Relaxed);
+        let (failed, all) = load.await.unwrap();
+        assert_eq!(failed, 0, "of {all} requests; {}", self.envoy.log());
+        assert!(all > 0);
     }
 
     pub async fn acked(&self, changes: &[Change]) {

@@ -7,7 +7,7 @@ use crate::synchronizer::holding::AcceptedForms;
 use crate::synchronizer::tests::lab::{Lab, absorb, options};
 use crate::synchronizer::tests::make::{at, http, route, rule};
 use crate::synchronizer::{Delta, Synchronizer, everything};
-use chiton_xds::{Change, Possession, RejectionEvent, Resource, ResourceName, ResourceType};
+use chiton_xds::{Possession, RejectionEvent, Resource, ResourceName, ResourceType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,12 +47,7 @@ impl Fleet {
     fn publish(&mut self, delta: &Delta) {
         for change in delta.resources.get("default").into_iter().flatten() {
             let name = change.name().clone();
-            match change {
-                Change::Put(resource) => {
-                    self.published.insert(name.clone(), resource.clone());
-                }
-                Change::Remove(_) => drop(self.published.remove(&name)),
-            }
+            change.clone().apply(&mut self.published);
             for proxy in &mut self.proxies {
                 proxy.dirty.insert(name.clone());
             }

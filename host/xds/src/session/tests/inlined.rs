@@ -2,14 +2,6 @@
 
 use super::*;
 
-const TWO_ROUTE_CONFIGS: [(ResourceType, &str); 5] = [
-    (RouteConfiguration, "a=1"),
-    (RouteConfiguration, "b=1"),
-    (VirtualHost, "a/x=1"),
-    (VirtualHost, "a/y=1"),
-    (VirtualHost, "b/x=1"),
-];
-
 /// A client of the state of the world that has route configuration `a`, acknowledged.
 fn with_a() -> Client {
     let mut client = Client::connect_as(STATE_OF_THE_WORLD, &TWO_ROUTE_CONFIGS);

@@ -31,6 +31,14 @@ const STATE_OF_THE_WORLD: Dialect = Dialect {
     inline: true,
 };
 
+const TWO_ROUTE_CONFIGS: [(ResourceType, &str); 5] = [
+    (RouteConfiguration, "a=1"),
+    (RouteConfiguration, "b=1"),
+    (VirtualHost, "a/x=1"),
+    (VirtualHost, "a/y=1"),
+    (VirtualHost, "b/x=1"),
+];
+
 /// A session, the snapshot that it should be told of next, and a clock.
 struct Client {
     snapshot: Snapshot,
