@@ -3,7 +3,7 @@
 //! They are components for another target, built by `make guests`; cargo cannot build them from here.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The built-in reconcilers. Each is `<name>.wasm` in the folder of guests.
 const BUILTIN: [&str; 7] = [
@@ -42,11 +42,13 @@ fn main() {
     write(&list);
 }
 
-/// The folder of components: `$CHITON_GUESTS`, or `target/guests` of the workspace.
+/// The folder of components: `$CHITON_GUESTS`, or `target/guests` of the workspace. Where that is, is
+/// asked when this runs: a target folder may have come from another checkout.
 fn guests() -> PathBuf {
     match std::env::var_os("CHITON_GUESTS") {
         Some(dir) => PathBuf::from(dir),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/guests"),
+        None => PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default())
+            .join("../target/guests"),
     }
 }
 

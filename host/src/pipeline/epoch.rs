@@ -386,7 +386,9 @@ impl Engine {
         if before.epoch == 0 || !diff.synced.is_empty() {
             self.restored.retain(&plan.inputs);
         }
-        let events = self.upward.events(diff, &plan.changed, &plan.outputs);
+        let events = self
+            .upward
+            .events(diff, &plan.changed, &plan.inputs, &plan.outputs);
         let world = Arc::new(World {
             epoch: before.epoch + 1,
             inputs: plan.inputs,

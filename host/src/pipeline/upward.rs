@@ -6,7 +6,7 @@
 
 use super::channel::Event;
 use super::output::{Outputs, Reconciled};
-use crate::store::{Diff, Difference, Key};
+use crate::store::{Diff, Difference, Key, Snapshot};
 use chiton_ir::identity::names::{CHITON_GROUP, DISCOVERY_GROUP, GATEWAY_GROUP};
 use chiton_ir::{api, route};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -38,18 +38,32 @@ pub(super) struct Upward {
 }
 
 impl Upward {
-    /// The events of an epoch.
+    /// The events of an epoch. All events of a kind go by the same thing, its objects or their
+    /// results, so that creations and deletions of a key take turns: else a reader that folds them
+    /// would lose the key.
     pub fn events(
         &mut self,
         diff: &Diff,
         changed: &Changed,
+        inputs: &Snapshot,
         outputs: &Outputs,
     ) -> BTreeMap<Key, Event> {
         let mut events = BTreeMap::new();
+        for change in &diff.objects {
+            if is_told(change)
+                && let Some(event) = event(change.before.is_some(), change.after.is_some())
+            {
+                events.insert(change.key.clone(), event);
+            }
+        }
         for (key, before) in changed {
             let after = outputs.get(key);
             self.follow(key, before.as_ref(), after);
-            if let Some(event) = event(before.is_some(), after.is_some()) {
+            if goes_by_object(key) {
+                if inputs.get(key).is_some() {
+                    events.entry(key.clone()).or_insert(Event::Update);
+                }
+            } else if let Some(event) = event(before.is_some(), after.is_some()) {
                 events.insert(key.clone(), event);
             }
         }
@@ -58,16 +72,6 @@ impl Upward {
                 if outputs.get(&api).is_some() {
                     events.entry(api).or_insert(Event::Update);
                 }
-            }
-        }
-        for change in &diff.objects {
-            let key = &change.key;
-            let is_one = |kinds: &[(&str, &str)]| kinds.iter().any(|(g, k)| key.is(g, k));
-            let came_or_went = change.before.is_some() != change.after.is_some();
-            if (is_one(FOLLOWED) || aged(change) || came_or_went && is_one(TARGETS))
-                && let Some(event) = event(change.before.is_some(), change.after.is_some())
-            {
-                events.entry(key.clone()).or_insert(event);
             }
         }
         events
@@ -141,12 +145,23 @@ impl Upward {
     }
 }
 
-/// Whether an object was made anew between two epochs: its age decides conflicts, also where its
-/// result is what it was.
-fn aged(change: &Difference) -> bool {
+fn is_one(kinds: &[(&str, &str)], key: &Key) -> bool {
+    kinds.iter().any(|(group, kind)| key.is(group, kind))
+}
+
+/// Whether events of this kind go by its objects; else by their results.
+fn goes_by_object(key: &Key) -> bool {
+    is_one(FOLLOWED, key) || is_one(TARGETS, key)
+}
+
+/// Whether a changed input has an event, whatever its result is. An object that was made anew
+/// between two epochs has one because its age decides conflicts.
+fn is_told(change: &Difference) -> bool {
     match (&change.before, &change.after) {
-        (Some(before), Some(after)) => before.created != after.created,
-        _ => false,
+        (Some(before), Some(after)) => {
+            is_one(FOLLOWED, &change.key) || before.created != after.created
+        }
+        _ => goes_by_object(&change.key),
     }
 }
 

@@ -117,6 +117,25 @@ fn a_straggler_is_told_of_when_it_comes_and_when_it_goes_without_a_result() {
     assert!(!rig.has_result("Gateway/new"));
 }
 
+/// A reader that folds must not take its going for something that it never heard of.
+#[test]
+fn a_late_first_result_is_an_update() {
+    let gate = Arc::new(Gate::default());
+    let mut rig = rig(&gate);
+    rig.put("Gateway/new", json!({"value": "slow"}));
+    let event = |event| ("Gateway/new".to_owned(), event);
+    assert_eq!(rig.events(), [event(Event::Create)]);
+    gate.open();
+    let mut told = Vec::new();
+    while rig.engine.has_stragglers() || rig.engine.next_wake().is_some() {
+        told.extend(rig.events());
+        std::thread::yield_now();
+    }
+    assert_eq!(told, [event(Event::Update)]);
+    rig.delete("Gateway/new");
+    assert_eq!(rig.events(), [event(Event::Delete)]);
+}
+
 #[test]
 fn a_module_that_hangs_does_not_take_all_threads() {
     let gate = Arc::new(Gate::default());
