@@ -1,5 +1,6 @@
 //! The set of live modules.
 
+use crate::pipeline::GoodRuns;
 use crate::sandbox::{Failure, Limits, Outcome, Reconciler, Role, SharedReads};
 use crate::store::Object;
 use chiton_ir::GroupKind;
@@ -47,6 +48,8 @@ pub struct LiveModule {
     pub limits: Limits,
     /// Checks `default` and `override` of a `Policy`; none if the module gives no schema.
     pub settings_schema: Option<Arc<jsonschema::Validator>>,
+    /// Good runs of its trial.
+    pub trial: GoodRuns,
     /// Calls so far.
     reconciles: AtomicU64,
     /// Calls that ended in a failure of the module or the host.
@@ -79,6 +82,7 @@ impl LiveModule {
             failure_policy: FailurePolicy::default(),
             limits: Limits::default(),
             settings_schema,
+            trial: GoodRuns::default(),
             reconciles: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             reconciler,
@@ -203,6 +207,15 @@ impl Modules {
     /// Every kind that a live module reconciles, with the module; without `Policy`.
     pub fn kinds(&self) -> impl Iterator<Item = (&GroupKind, &Arc<LiveModule>)> {
         self.kinds.iter()
+    }
+
+    /// All live modules; one that handles several kinds more than once.
+    pub fn live(&self) -> impl Iterator<Item = &Arc<LiveModule>> {
+        let policies = self.policies.values().filter_map(|module| match module {
+            PolicyModule::Live(module) => Some(module),
+            PolicyModule::Refused { .. } | PolicyModule::Unknown => None,
+        });
+        self.kinds.values().chain(policies)
     }
 
     /// The module for `Policy` objects of a type.

@@ -241,6 +241,9 @@ impl Engine {
         if changes.is_empty() {
             return;
         }
+        for module in plan.modules.live() {
+            plan.tried.extend(module.trial.take(module));
+        }
         let inputs = plan.inputs.clone();
         let all = LabelSelector::default();
         for kind in &changes.kinds {

@@ -43,7 +43,7 @@ impl Engine {
         } else {
             self.options.batch
         };
-        let mut jobs = Vec::new();
+        let (mut jobs, mut tried) = (Vec::new(), Vec::new());
         for (key, cause) in self.backlog.oldest_first(dirty) {
             if self.running.contains(&key) {
                 continue;
@@ -54,7 +54,15 @@ impl Engine {
             let Some(object) = plan.inputs.get(&key).cloned() else {
                 continue;
             };
-            match self.prepare(plan, object, layer, &view) {
+            let job = self.prepare(plan, object, layer, &view);
+            if job.is_some()
+                && let Some(done) = plan.tried.remove(&key)
+                && is_current(plan, &view, &done)
+            {
+                tried.push(done);
+                continue;
+            }
+            match job {
                 Some(job) if self.pool.is_full(&job.module.name) => {
                     self.stand_in(plan, &key);
                     let held = self.backlog.held.entry(job.module.name.clone());
@@ -68,7 +76,8 @@ impl Engine {
                 None => {}
             }
         }
-        for done in self.execute(plan, jobs, first) {
+        tried.extend(self.execute(plan, jobs, first));
+        for done in tried {
             self.apply(plan, done);
         }
     }

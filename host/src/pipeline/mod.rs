@@ -49,7 +49,7 @@ pub use output::{Documents, Outputs, Reconciled, RunState};
 pub use retry::RetryPolicy;
 pub use saved::Saved;
 pub use settle::{MODULE_FAILED, MODULE_NOT_FOUND, MODULE_NOT_LIVE, NOT_READY, RECONCILED};
-pub use trial::{Tried, trial};
+pub use trial::{GoodRuns, Tried, trial};
 
 use crate::store::{Key, Snapshot};
 use imbl::OrdMap;

@@ -10,7 +10,7 @@ use super::run::Done;
 use super::upward::Changed;
 use crate::modules::{LiveModule, Modules};
 use crate::store::{Key, Snapshot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{debug, warn};
@@ -33,6 +33,8 @@ pub(super) struct Plan {
     pub failures: Failures,
     /// Late results of earlier epochs, by layer.
     pub late: BTreeMap<Layer, Vec<Done>>,
+    /// Good runs of the trials of modules that this epoch puts in charge.
+    pub tried: HashMap<Key, Done>,
     dirty: BTreeMap<Layer, Waiting>,
     /// The layer that runs or has run.
     layer: Option<Layer>,
@@ -55,6 +57,7 @@ impl Plan {
             carried: Waiting::new(),
             failures: Failures::default(),
             late: BTreeMap::new(),
+            tried: HashMap::new(),
             dirty: BTreeMap::new(),
             layer: None,
         }

@@ -1,12 +1,14 @@
 //! The trial of a module before it owns anything.
 //!
 //! A candidate is run on all objects that it would own, in the newest committed world, beside the
-//! module that owns them. Nothing of it is kept but the report.
+//! module that owns them. It changes nothing; but if the candidate is put in charge, the epoch that
+//! does so takes the good runs whose reads are still so, as it takes late results, instead of
+//! running each object once more.
 
 use super::layer::Layer;
-use super::output::{Reconciled, RunState};
-use super::reads::View;
-use super::run::{Ended, Job, run};
+use super::output::{Documents, Reconciled, RunState};
+use super::reads::{ReadSet, View};
+use super::run::{Done, Ended, Job, run};
 use super::settle::{self, Trouble};
 use super::{World, check, dispatch};
 use crate::modules::LiveModule;
@@ -15,10 +17,10 @@ use crate::store::{Key, Object};
 use chiton_ir::condition::words;
 use chiton_ir::gateway::LabelSelector;
 use chiton_ir::identity::names::CHITON_GROUP;
-use chiton_ir::{ConditionStatus, GroupKind, Scope};
+use chiton_ir::{Condition, ConditionStatus, GroupKind, Scope};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Tries of one object: a fault that may be the host's, for example a missed time limit, is not
@@ -76,6 +78,48 @@ impl Tried {
     }
 }
 
+/// Good runs of a candidate, which stay with it until an epoch takes them.
+#[derive(Debug, Default)]
+pub struct GoodRuns(Mutex<Option<(Arc<View>, Vec<GoodRun>)>>);
+
+#[derive(Debug)]
+struct GoodRun {
+    object: Arc<Object>,
+    documents: Documents,
+    conditions: Vec<Condition>,
+    reads: ReadSet,
+    took: Duration,
+}
+
+impl GoodRuns {
+    /// Takes them out, as runs of `module`, whose they are.
+    pub(super) fn take(&self, module: &Arc<LiveModule>) -> Vec<(Key, Done)> {
+        let (view, runs) = self.lock().take().unzip();
+        let Some(view) = view else {
+            return Vec::new();
+        };
+        let done = |run: GoodRun| {
+            let done = Done {
+                ended: Ended::Good(run.documents, run.conditions),
+                reads: run.reads,
+                took: run.took,
+                job: Job {
+                    layer: Layer::from(module.role),
+                    module: module.clone(),
+                    view: view.clone(),
+                    object: run.object,
+                },
+            };
+            (done.job.key().clone(), done)
+        };
+        runs.into_iter().flatten().map(done).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Arc<View>, Vec<GoodRun>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Runs a candidate on all objects that it would own, on `threads` threads. Blocks until all have
 /// ended; each call has the module's own time limit.
 #[must_use]
@@ -92,26 +136,27 @@ pub fn trial(
     });
     let objects = owned(world, candidate);
     let next = AtomicUsize::new(0);
-    let tried = Mutex::new(Vec::with_capacity(objects.len()));
+    let all = Mutex::new((Vec::with_capacity(objects.len()), Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, objects.len().max(1)) {
             scope.spawn(|| {
                 while let Some(object) = objects.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (after, run) = try_one(object, candidate, &view);
                     let one = Tried {
                         key: object.key.clone(),
                         before: world.outputs.get(&object.key).cloned(),
-                        after: Arc::new(try_one(object, candidate, &view)),
+                        after: Arc::new(after),
                     };
-                    tried
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push(one);
+                    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.0.push(one);
+                    all.1.extend(run);
                 }
             });
         }
     });
-    let mut tried = tried.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (mut tried, runs) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
     tried.sort_by(|a, b| a.key.cmp(&b.key));
+    *candidate.trial.lock() = Some((view, runs));
     tried
 }
 
@@ -139,12 +184,16 @@ fn owned(world: &World, candidate: &LiveModule) -> Vec<Arc<Object>> {
         .collect()
 }
 
-fn try_one(object: &Arc<Object>, candidate: &Arc<LiveModule>, view: &Arc<View>) -> Reconciled {
+fn try_one(
+    object: &Arc<Object>,
+    candidate: &Arc<LiveModule>,
+    view: &Arc<View>,
+) -> (Reconciled, Option<GoodRun>) {
     if let Some(schema) = &candidate.settings_schema
         && dispatch::is_policy(&object.key.group, &object.key.kind)
         && let Err(condition) = check::settings(object, schema)
     {
-        return settle::invalid(candidate, object, *condition);
+        return (settle::invalid(candidate, object, *condition), None);
     }
     let mut fault = String::new();
     for _ in 0..TRIES {
@@ -156,7 +205,15 @@ fn try_one(object: &Arc<Object>, candidate: &Arc<LiveModule>, view: &Arc<View>) 
         });
         let (trouble, message) = match done.ended {
             Ended::Good(documents, conditions) => {
-                return settle::good(candidate, object, documents, conditions);
+                let run = GoodRun {
+                    object: object.clone(),
+                    documents: documents.clone(),
+                    conditions: conditions.clone(),
+                    reads: done.reads,
+                    took: done.took,
+                };
+                let result = settle::good(candidate, object, documents, conditions);
+                return (result, Some(run));
             }
             Ended::NotReady(reason) => (Trouble::Waiting, reason),
             Ended::Failed(failure @ Failure::NotSynced(_)) => {
@@ -168,7 +225,9 @@ fn try_one(object: &Arc<Object>, candidate: &Arc<LiveModule>, view: &Arc<View>) 
                 continue;
             }
         };
-        return settle::kept(candidate, object, trouble, &message, None);
+        let result = settle::kept(candidate, object, trouble, &message, None);
+        return (result, None);
     }
-    settle::kept(candidate, object, Trouble::Failed, &fault, None)
+    let result = settle::kept(candidate, object, Trouble::Failed, &fault, None);
+    (result, None)
 }

@@ -127,6 +127,40 @@ fn a_trial_reports_and_changes_nothing() {
     assert_eq!(rig.engine.world().load().epoch, 1);
 }
 
+/// What the trial found out need not be found out again, unless it is not so any more.
+#[test]
+fn a_swap_takes_the_runs_of_the_trial_that_are_current() {
+    let mut rig = Rig::new();
+    rig.put("ConfigMap/c", json!({"n": 1}));
+    let reader = json!({"type": "policy", "steps": [{"get": "ConfigMap/c"}]});
+    rig.put("Policy/changed", json!({"type": "policy", "value": "a"}))
+        .put("Policy/reader", reader)
+        .put("Policy/same", json!({"type": "policy"}));
+    rig.run();
+    let version = |version| Fake::new(Role::Policy).version(version).live();
+    let mut modules = Fake::with_policy(version("2"));
+    let candidate = Arc::new(modules.pop().expect("the policy module"));
+    assert_eq!(candidate.role, Role::Policy);
+    let tried = trial(&rig.engine.world().load_full(), &candidate, rig.now, 2).len();
+    assert_eq!(tried, 3);
+    rig.put("ConfigMap/c", json!({"n": 2}))
+        .put("Policy/changed", json!({"type": "policy", "value": "b"}))
+        .put("Policy/new", json!({"type": "policy"}));
+    let modules = modules.into_iter().map(Arc::new).chain([candidate.clone()]);
+    rig.modules = Arc::new(crate::modules::Modules::new(modules));
+    let ran = rig.ran();
+    let swapped: Vec<_> = ran.iter().filter(|it| it.starts_with("Policy/")).collect();
+    assert_eq!(swapped, ["Policy/changed", "Policy/new", "Policy/reader"]);
+    assert_eq!(candidate.reconciles(), 3 + 3);
+    let mut scratch = Rig::with(Fake::with_policy(version("2")));
+    let modules = scratch.modules.clone();
+    scratch.engine.run(rig.store.snapshot(), modules, rig.now);
+    for name in ["changed", "new", "reader", "same"] {
+        let name = format!("Policy/{name}");
+        assert_eq!(rig.document(&name), scratch.document(&name));
+    }
+}
+
 #[test]
 fn a_candidate_that_refuses_what_was_accepted_is_worse() {
     let mut rig = Rig::new();
