@@ -1,14 +1,32 @@
 //! Strings of which the process holds one copy: groups, kinds, namespaces, labels.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 /// An immutable string that is cheap to clone.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Text(Arc<str>);
+
+/// Most comparisons are of two shared strings, and most of these are one copy.
+impl Ord for Text {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if self.is_same_copy(other) {
+            Ordering::Equal
+        } else {
+            self.0.cmp(&other.0)
+        }
+    }
+}
+
+impl PartialOrd for Text {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// Entries of the table below which it is not worth looking for unused ones.
 const SMALL: usize = 1024;

@@ -13,6 +13,7 @@ use crate::store::Key;
 use chiton_ir::policy::RateLimit;
 use chiton_ir::route::{Match, Timeouts};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Answer to a request that came over a connection which was made for another host (RFC 9110,
 /// 15.5.20): clients that share connections between hosts open a new one then.
@@ -170,41 +171,46 @@ impl Synchronizer {
         }
         let mut limits = rate_limits(&effects);
         let mut own_names = BTreeSet::new();
-        let mut known: BTreeMap<Bearer<'_>, Winners> = BTreeMap::new();
-        let mut sorted = entries.to_vec();
-        sorted.sort_by(|a, b| (&a.rank, &a.entry.prefix).cmp(&(&b.rank, &b.entry.prefix)));
-        let mut routes = Vec::with_capacity(sorted.len());
-        for planned in sorted {
+        // Entries of one bearer stand together.
+        let mut last: Option<(Bearer<'_>, Winners)> = None;
+        let mut ranked = Vec::with_capacity(entries.len());
+        for planned in entries {
             let bearer = (
                 planned.api.as_ref(),
                 &planned.route,
                 planned.rule.as_deref(),
             );
-            let own = known.entry(bearer).or_insert_with(|| {
-                let (api, route, rule) = bearer;
-                let mut here = Outcome::default();
-                let own = effects::own(&self.policies, api, route, rule, &mut here);
-                own_names.extend(own.keys().copied());
-                let own = effects::against(own, wide, &mut here);
-                outcome.absorb(here);
-                own
-            });
-            let mut entry = planned.entry.clone();
-            entry.effects = placed(Some(own));
-            if envoy::misses_preflights(&entry) {
+            let (_, own) = match last.take().filter(|(known, _)| *known == bearer) {
+                Some(known) => last.insert(known),
+                None => {
+                    let mut here = Outcome::default();
+                    let (api, route, rule) = bearer;
+                    let own = effects::own(&self.policies, api, route, rule, &mut here);
+                    own_names.extend(own.keys().copied());
+                    let own = effects::against(own, wide, &mut here);
+                    outcome.absorb(here);
+                    last.insert((bearer, own))
+                }
+            };
+            let mut effects = placed(Some(own));
+            if envoy::misses_preflights(&planned.entry) {
                 own_names.insert(CORS);
                 if let Some(cors) = wide.get(CORS) {
-                    let mine = entry.effects.entry(CORS);
+                    let mine = effects.entry(CORS);
                     mine.or_insert_with(|| cors.placed.clone());
                 }
             }
-            limits.extend(rate_limits(&entry.effects));
-            routes.push(entry);
+            limits.extend(rate_limits(&effects));
+            ranked.push((*planned, effects));
         }
+        ranked
+            .sort_by(|(a, _), (b, _)| (&a.rank, &a.entry.prefix).cmp(&(&b.rank, &b.entry.prefix)));
+        let routes = ranked.into_iter();
+        let routes = routes.map(|(planned, effects)| with(&planned.entry, effects));
         Assembled {
             host: VirtualHost {
                 effects,
-                routes,
+                routes: routes.collect(),
                 ..empty(id, site)
             },
             own: own_names,
@@ -212,6 +218,17 @@ impl Synchronizer {
             outcome,
         }
     }
+}
+
+/// An entry with its effects; most have none.
+fn with(entry: &Arc<RouteEntry>, effects: Effects) -> Arc<RouteEntry> {
+    if effects.is_empty() {
+        return entry.clone();
+    }
+    Arc::new(RouteEntry {
+        effects,
+        ..RouteEntry::clone(entry)
+    })
 }
 
 fn empty(id: &HostId, site: &Site) -> VirtualHost {
@@ -244,7 +261,7 @@ fn misdirected(id: &HostId, site: &Site) -> Assembled {
     };
     Assembled {
         host: VirtualHost {
-            routes: vec![entry],
+            routes: vec![Arc::new(entry)],
             ..empty(id, site)
         },
         own: BTreeSet::new(),

@@ -71,7 +71,7 @@ pub struct VirtualHost {
     /// Effects on everything in it; only where the route configuration cannot hold them.
     pub effects: Effects,
     /// Routes in the order in which they are tried.
-    pub routes: Vec<RouteEntry>,
+    pub routes: Vec<Arc<RouteEntry>>,
 }
 
 /// Effects that won at one place, by effect name. Settled: nothing below may be merged into them.

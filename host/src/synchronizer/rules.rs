@@ -35,7 +35,7 @@ pub struct PlannedEntry {
     /// Its place in the virtual host.
     pub rank: Rank,
     /// The entry.
-    pub entry: RouteEntry,
+    pub entry: Arc<RouteEntry>,
     /// The route.
     pub route: Key,
     /// The rule's name, if it has one.
@@ -124,7 +124,7 @@ impl Planner<'_> {
                         .extend(fault.map(|fault| format!("rule {index}: {fault}")));
                     entries.extend(entry.map(|entry| PlannedEntry {
                         rank,
-                        entry,
+                        entry: Arc::new(entry),
                         route: key.clone(),
                         rule: rule.name.clone(),
                         api: mount.api.clone(),

@@ -185,7 +185,7 @@ fn types_in_any_are_opened_and_switches_too() {
         listener_port: 80,
         tls: false,
         effects: BTreeMap::new(),
-        routes: vec![RouteEntry {
+        routes: vec![Arc::new(RouteEntry {
             name: "default/a".into(),
             prefix: String::new(),
             environment: None,
@@ -207,7 +207,7 @@ fn types_in_any_are_opened_and_switches_too() {
             )]
             .into(),
             without: vec!["cors"],
-        }],
+        })],
     });
     let printed = print(&host).expect("a virtual host");
     let route = &printed["routes"][0];

@@ -32,7 +32,10 @@ fn lab() -> Lab {
 
 fn prefixes(lab: &Lab) -> Vec<(String, String)> {
     let routes = lab.host("http-80", "a.example").routes;
-    routes.into_iter().map(|it| (it.name, it.prefix)).collect()
+    routes
+        .iter()
+        .map(|it| (it.name.clone(), it.prefix.clone()))
+        .collect()
 }
 
 fn entry(route: &str, prefix: &str) -> (String, String) {
@@ -78,7 +81,7 @@ fn a_header_tells_sandbox_from_production() {
     let routes = lab.host("http-80", "a.example").routes;
     let environments: Vec<_> = routes
         .into_iter()
-        .map(|it| (it.name, it.environment.map(|it| it.2)))
+        .map(|it| (it.name.clone(), it.environment.as_ref().map(|it| it.2)))
         .collect();
     assert_eq!(
         environments,

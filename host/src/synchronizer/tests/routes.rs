@@ -95,7 +95,7 @@ fn routes_of_one_hostname_are_merged_in_order() {
         .host("http-80", "a.example")
         .routes
         .into_iter()
-        .map(|entry| (entry.name, entry.matches.path))
+        .map(|entry| (entry.name.clone(), entry.matches.path.clone()))
         .collect();
     let prefix = |path: &str| PathMatch::Prefix(path.into());
     assert_eq!(
