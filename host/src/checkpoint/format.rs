@@ -242,7 +242,7 @@ fn result<'a>(key: &'a Key, result: &'a Reconciled) -> io::Result<ResultImage<'a
         name: &key.name,
         module: &result.module,
         generation: result.generation,
-        conditions: Raw(Cow::Owned(serde_json::to_vec(&result.conditions)?)),
+        conditions: Raw(Cow::Owned(serde_json::to_vec(&*result.conditions)?)),
         documents: result
             .documents
             .json

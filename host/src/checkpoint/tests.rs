@@ -45,7 +45,7 @@ fn result(text: &str, state: RunState) -> Arc<Reconciled> {
             json,
             ..Documents::default()
         },
-        conditions: vec![Condition::holds("Accepted", "Accepted")],
+        conditions: [Condition::holds("Accepted", "Accepted")].into(),
         state,
         generation: 7,
     })

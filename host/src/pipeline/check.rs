@@ -117,6 +117,7 @@ pub(super) fn typed(
         checked.json.push((name, body.into()));
     }
     checked.json.sort();
+    checked.json.shrink_to_fit();
     Ok(checked)
 }
 

@@ -22,6 +22,7 @@ use super::pool::Pool;
 use super::retry::{Cause, RetryPolicy, Schedule};
 use super::run::Done;
 use super::saved::{Restored, Saved};
+use super::shared::Shared;
 use super::upward::Upward;
 use crate::modules::Modules;
 use crate::store::{Changes, Diff, Key, Snapshot, Told};
@@ -112,6 +113,7 @@ pub struct Engine {
     pub(super) restored: Restored,
     /// [`World::kept`] of the next world.
     kept: OrdMap<Key, Arc<Reconciled>>,
+    pub(super) shared: Shared,
     pub(super) index: Index,
     pub(super) schedule: Schedule,
     pub(super) upward: Upward,
@@ -140,6 +142,7 @@ impl Engine {
             last_good: HashMap::new(),
             restored: Restored::default(),
             kept: OrdMap::new(),
+            shared: Shared::default(),
             index: Index::default(),
             upward: Upward::default(),
             running: BTreeSet::new(),

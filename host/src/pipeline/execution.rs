@@ -207,6 +207,7 @@ impl Engine {
         let (trouble, message) = match done.ended {
             Ended::Good(documents, conditions) => {
                 self.schedule.end_retries(&key);
+                let conditions = self.shared.one(conditions);
                 let result = Arc::new(settle::good(&module, &object, documents, conditions));
                 self.note_good(&key, &result);
                 self.set(plan, &key, Some(&result));

@@ -36,6 +36,7 @@ mod retry;
 mod run;
 mod saved;
 mod settle;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod trial;

@@ -80,7 +80,7 @@ pub struct Reconciled {
     /// Documents of the last good run; without one, what the module's failure policy says.
     pub documents: Documents,
     /// Conditions of the last good run, and of the host where it could not run.
-    pub conditions: Vec<Condition>,
+    pub conditions: Arc<[Condition]>,
     /// How the newest run ended.
     pub state: RunState,
     /// `metadata.generation` of the object that the documents are of.

@@ -41,7 +41,8 @@ pub(super) enum Read {
 /// All that one run read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadSet {
-    pub reads: BTreeSet<Read>,
+    /// Sorted, each once. Kept for long, one set for each object.
+    pub reads: Box<[Read]>,
     /// The earliest time, in seconds since 1970, that the run asked for and that had not come.
     pub wake: Option<u64>,
 }
@@ -125,10 +126,6 @@ impl View {
     }
 }
 
-fn key(object: &ObjectRef, found: Option<&Arc<Object>>) -> Key {
-    found.map_or_else(|| object.into(), |found| found.key.clone())
-}
-
 fn same_object(a: Option<&Object>, b: Option<&Object>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => a.same_content(b),
@@ -164,7 +161,9 @@ pub(super) fn reaches(policy: &Policy, object: &Key, section: Option<&str>) -> b
 pub(super) struct Recorder {
     view: Arc<View>,
     layer: Layer,
-    set: ReadSet,
+    reads: BTreeSet<Read>,
+    /// [`ReadSet::wake`].
+    wake: Option<u64>,
 }
 
 impl Recorder {
@@ -172,22 +171,21 @@ impl Recorder {
         Self {
             view,
             layer,
-            set: ReadSet::default(),
+            reads: BTreeSet::new(),
+            wake: None,
         }
     }
 
     /// What was read so far.
     pub fn take(&mut self) -> ReadSet {
-        std::mem::take(&mut self.set)
-    }
-
-    /// The key of an object, shared with the object where it exists.
-    fn key(&self, object: &ObjectRef) -> Key {
-        key(object, self.view.inputs.get(object))
+        ReadSet {
+            reads: std::mem::take(&mut self.reads).into_iter().collect(),
+            wake: self.wake.take(),
+        }
     }
 
     fn note(&mut self, read: Read) {
-        self.set.reads.insert(read);
+        self.reads.insert(read);
     }
 
     /// *Unsynced* is never *absent*: the run ends, and waits for the kind.
@@ -205,7 +203,7 @@ impl Reads for Recorder {
     fn get(&mut self, object: &ObjectRef) -> Result<Option<Arc<Object>>, Failure> {
         self.need_synced(&object.group, &object.kind)?;
         let found = self.view.inputs.get(object).cloned();
-        self.note(Read::Object(key(object, found.as_ref())));
+        self.note(Read::Object(self.view.inputs.key(object)));
         Ok(found)
     }
 
@@ -236,7 +234,7 @@ impl Reads for Recorder {
             )));
         }
         self.need_synced(&object.group, &object.kind)?;
-        let key = self.key(object);
+        let key = self.view.inputs.key(object);
         let found = self
             .view
             .outputs
@@ -258,7 +256,7 @@ impl Reads for Recorder {
             )));
         }
         self.need_synced(CHITON_GROUP, "Policy")?;
-        let target = self.key(target);
+        let target = self.view.inputs.key(target);
         let found = self.view.policies(&target, section);
         self.note(Read::Policies {
             target,
@@ -270,8 +268,8 @@ impl Reads for Recorder {
     fn time_reached(&mut self, seconds: u64) -> bool {
         let reached = self.view.now >= Duration::from_secs(seconds);
         if !reached {
-            let earliest = self.set.wake.map_or(seconds, |wake| wake.min(seconds));
-            self.set.wake = Some(earliest);
+            let earliest = self.wake.map_or(seconds, |wake| wake.min(seconds));
+            self.wake = Some(earliest);
         }
         reached
     }

@@ -56,7 +56,7 @@ impl Restored {
             Ok(documents) => Some(Reconciled {
                 module: saved.module,
                 documents,
-                conditions: saved.conditions,
+                conditions: saved.conditions.into(),
                 state: RunState::Good,
                 generation: saved.generation,
             }),

@@ -11,6 +11,7 @@ use chiton_ir::condition::words;
 use chiton_ir::identity::names::{CHITON_GROUP, GATEWAY_GROUP};
 use chiton_ir::policy::Target;
 use chiton_ir::{Condition, ConditionStatus, ObjectRef, Scope};
+use std::sync::Arc;
 
 /// Type of the condition that says that a served result is not of the newest form of the object,
 /// or that there is none, because of the module. It is only there while that is so, and False.
@@ -30,7 +31,7 @@ pub(super) fn good(
     module: &LiveModule,
     object: &Object,
     documents: Documents,
-    conditions: Vec<Condition>,
+    conditions: Arc<[Condition]>,
 ) -> Reconciled {
     let accepted = |status| {
         conditions.iter().any(|it| {
@@ -65,7 +66,7 @@ pub(super) fn invalid(module: &LiveModule, object: &Object, condition: Condition
 /// No documents, and the reason.
 fn refusal(object: &Object, condition: Condition) -> Reconciled {
     Reconciled {
-        conditions: vec![condition],
+        conditions: [condition].into(),
         generation: object.generation,
         ..Reconciled::default()
     }
@@ -89,9 +90,10 @@ fn close(object: &Object, result: &mut Reconciled) {
             && it.scope == Scope::Object
             && it.status == ConditionStatus::False
     };
-    match result.conditions.iter_mut().find(accepted) {
+    let mut conditions = result.conditions.to_vec();
+    match conditions.iter_mut().find(accepted) {
         Some(condition) => condition.message = format!("{}; {what}", condition.message),
-        None => result.conditions.push(Condition::fails(
+        None => conditions.push(Condition::fails(
             words::ACCEPTED,
             words::INVALID,
             format!(
@@ -100,6 +102,7 @@ fn close(object: &Object, result: &mut Reconciled) {
             ),
         )),
     }
+    result.conditions = conditions.into();
 }
 
 /// The result for an object that the host itself cannot give to a module.
@@ -117,11 +120,12 @@ pub(super) fn unknown(object: &Object, name: &str) -> Reconciled {
          correct spec.type or provide the module"
     );
     Reconciled {
-        conditions: vec![Condition::fails(
+        conditions: [Condition::fails(
             words::ACCEPTED,
             MODULE_NOT_FOUND,
             message.as_str(),
-        )],
+        )]
+        .into(),
         state: RunState::NoModule(message),
         generation: object.generation,
         ..Reconciled::default()
@@ -147,7 +151,7 @@ pub(super) fn refused(
     Reconciled {
         module: String::new(),
         documents,
-        conditions: vec![condition],
+        conditions: [condition].into(),
         state: RunState::NoModule(message),
         generation,
     }
@@ -189,9 +193,9 @@ pub(super) fn kept(
     if is_closed(module) && result.documents.policy.is_none() {
         result.documents = closed(object);
     }
-    result
-        .conditions
-        .extend(explain(module, trouble, message, last_good.is_some()));
+    let mut conditions = result.conditions.to_vec();
+    conditions.extend(explain(module, trouble, message, last_good.is_some()));
+    result.conditions = conditions.into();
     result.state = state;
     result
 }

@@ -212,7 +212,7 @@ fn try_one(
                     reads: done.reads,
                     took: done.took,
                 };
-                let result = settle::good(candidate, object, documents, conditions);
+                let result = settle::good(candidate, object, documents, conditions.into());
                 return (result, Some(run));
             }
             Ended::NotReady(reason) => (Trouble::Waiting, reason),

@@ -147,7 +147,7 @@ fn one(
     let findings = findings.unwrap_or(&none);
     let mut conditions = merge(
         reconciled
-            .map(|reconciled| reconciled.conditions.clone())
+            .map(|reconciled| reconciled.conditions.to_vec())
             .unwrap_or_default(),
         &findings.conditions,
     );
@@ -211,7 +211,7 @@ fn verdict(
     programmed: &dyn Fn(&str, &[ResourceName]) -> Programmed,
 ) -> Option<Programmed> {
     if let Scope::Section(section) = scope {
-        let fleet = findings.resources.keys().next()?;
+        let (fleet, _) = findings.resources.first()?;
         return Some(match findings.sections.get(section).map(Vec::as_slice) {
             None | Some([]) => Programmed::No(
                 words::INVALID,

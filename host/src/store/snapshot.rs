@@ -4,8 +4,8 @@ use super::identity::{KindParts, Named, Parts};
 use super::selection::{Handle, Place, Posting};
 use super::text::Text;
 use super::{Change, Key, Labels, Object};
-use chiton_ir::GroupKind;
 use chiton_ir::gateway::LabelSelector;
+use chiton_ir::{GroupKind, ObjectRef};
 use imbl::ordmap::DiffItem;
 use imbl::{OrdMap, OrdSet};
 use std::sync::Arc;
@@ -26,6 +26,13 @@ impl Snapshot {
     #[must_use]
     pub fn get(&self, object: &impl Named) -> Option<&Arc<Object>> {
         self.objects.get(&object.parts())
+    }
+
+    /// The key of an object, whether it is there or not: the object's own copy if it is.
+    #[must_use]
+    pub fn key(&self, object: &ObjectRef) -> Key {
+        self.get(object)
+            .map_or_else(|| object.into(), |found| found.key.clone())
     }
 
     /// Objects of a kind, in one namespace or all, that the selector selects; sorted by namespace

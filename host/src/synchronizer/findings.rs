@@ -9,7 +9,7 @@ use super::outcomes::{Arena, Loss, Outcome};
 use super::policies::Prepared;
 use super::references::Source;
 use super::routes::Routed;
-use super::{Findings, Synchronizer, endpoints, grants, references};
+use super::{Findings, Needed, Synchronizer, endpoints, grants, references};
 use crate::pipeline::World;
 use crate::store::Key;
 use chiton_ir::condition::words::UNSUPPORTED_VALUE;
@@ -28,7 +28,7 @@ const MAX_ANCESTORS: usize = 16;
 const TARGET_NOT_FOUND: &str = "TargetNotFound";
 
 /// Resources by fleet, each once.
-type Needed = BTreeMap<Arc<str>, BTreeSet<ResourceName>>;
+type Wanted = BTreeMap<Arc<str>, BTreeSet<ResourceName>>;
 
 impl Synchronizer {
     /// Finds what changed in findings.
@@ -70,7 +70,7 @@ impl Synchronizer {
 
     fn find_gateway(&self, key: &Key, gateway: &Gateway) -> Findings {
         let mut findings = Findings::default();
-        let mut needed = Needed::new();
+        let mut needed = Wanted::new();
         let layout = self.layouts.get(&self.fleet_of(key));
         if let Some(conditions) = layout.and_then(|layout| layout.conditions.get(key)) {
             findings.conditions.clone_from(conditions);
@@ -134,7 +134,7 @@ impl Synchronizer {
                 conditions.iter().map(at).collect::<Vec<_>>()
             })
             .collect();
-        let mut needed = Needed::new();
+        let mut needed = Wanted::new();
         self.need_route(route, |_| true, &mut needed);
         Findings {
             conditions,
@@ -144,7 +144,7 @@ impl Synchronizer {
     }
 
     /// What a route needs in the virtual hosts that are meant.
-    fn need_route(&self, route: &Routed, meant: impl Fn(&HostId) -> bool, needed: &mut Needed) {
+    fn need_route(&self, route: &Routed, meant: impl Fn(&HostId) -> bool, needed: &mut Wanted) {
         for place in route.places.iter().filter(|place| meant(place)) {
             if !self.need_host(place, needed) {
                 continue;
@@ -156,7 +156,7 @@ impl Synchronizer {
     }
 
     /// What a virtual host needs; false if proxies do not have it.
-    fn need_host(&self, id: &HostId, needed: &mut Needed) -> bool {
+    fn need_host(&self, id: &HostId, needed: &mut Wanted) -> bool {
         let published = self.hosts.get(id).is_some_and(|host| host.published);
         if published {
             let fleet = needed.entry(id.route_config.fleet.clone()).or_default();
@@ -170,7 +170,7 @@ impl Synchronizer {
 
     fn find_api(&self, key: &Key, routes: &BTreeSet<Key>) -> Findings {
         let mut findings = Findings::default();
-        let mut needed = Needed::new();
+        let mut needed = Wanted::new();
         let mut lost = Vec::new();
         let mut served = BTreeSet::new();
         for (arena, outcome) in self.outcomes.of(key) {
@@ -211,7 +211,7 @@ impl Synchronizer {
         };
         let mut ancestors = BTreeSet::new();
         self.find_targets(key, policy, world, &mut findings, &mut ancestors);
-        let mut needed = Needed::new();
+        let mut needed = Wanted::new();
         let mut losses = BTreeSet::new();
         let mut effective = false;
         for (arena, outcome) in self.outcomes.of(key) {
@@ -253,7 +253,7 @@ impl Synchronizer {
         findings
     }
 
-    fn need_arena(&self, arena: &Arena, outcome: &Outcome, limits: bool, needed: &mut Needed) {
+    fn need_arena(&self, arena: &Arena, outcome: &Outcome, limits: bool, needed: &mut Wanted) {
         let route_configs = match arena {
             Arena::Host(host) => {
                 self.need_host(host, needed);
@@ -385,9 +385,9 @@ fn overridden(losses: &BTreeSet<&Loss>) -> String {
     )
 }
 
-fn listed(needed: Needed) -> BTreeMap<String, Vec<ResourceName>> {
-    needed
+fn listed(wanted: Wanted) -> Needed {
+    wanted
         .into_iter()
-        .map(|(fleet, names)| (fleet.to_string(), names.into_iter().collect()))
+        .map(|(fleet, names)| (fleet, names.into_iter().collect()))
         .collect()
 }

@@ -92,10 +92,13 @@ pub struct Findings {
     /// For a policy: the Gateways through which it has an effect.
     pub ancestors: Vec<ParentRef>,
     /// Resources in each fleet that must be acknowledged before the object is programmed.
-    pub resources: BTreeMap<String, Vec<ResourceName>>,
+    pub resources: Needed,
     /// For a Gateway: the resources of each of its listeners. A listener with none is not served.
     pub sections: BTreeMap<String, Vec<ResourceName>>,
 }
+
+/// Resources by fleet, both sorted. One for each object, so it has no spare room.
+pub type Needed = Box<[(Arc<str>, Box<[ResourceName]>)]>;
 
 /// What a batch led to.
 #[derive(Clone, Debug, Default)]
@@ -121,10 +124,11 @@ pub struct Synchronizer {
     /// Effects on whole listeners; only of listeners that are served.
     wide: BTreeMap<ListenerId, effects::Winners>,
     route_configs: BTreeMap<RouteConfigId, gateways::Settled>,
-    routes: BTreeMap<Key, routes::Routed>,
+    /// Boxed: the nodes of a map are half empty.
+    routes: BTreeMap<Key, Box<routes::Routed>>,
     /// Routes by the listeners that accepted them.
     attached: BTreeMap<ListenerId, BTreeSet<Key>>,
-    hosts: BTreeMap<HostId, hosts::Host>,
+    hosts: BTreeMap<HostId, Box<hosts::Host>>,
     /// Virtual hosts whose routes have effects of their own: a change of wide effects may reach
     /// them.
     own_effects: BTreeSet<HostId>,

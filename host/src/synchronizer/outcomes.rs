@@ -122,8 +122,10 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// Replaces or removes the outcome at a place and returns the objects it is about or was.
+    /// Replaces or removes the outcome at a place and returns the objects it is about or was. One that
+    /// is about no object is none.
     pub fn set(&mut self, arena: &Arena, new: Option<Outcome>) -> BTreeSet<Key> {
+        let new = new.filter(|new| !new.objects().is_empty());
         if self.outcomes.get(arena) == new.as_ref() {
             return BTreeSet::new();
         }
@@ -147,7 +149,7 @@ impl Outcomes {
         touched
     }
 
-    /// What came out at a place.
+    /// What came out at a place, if it is about any object.
     #[must_use]
     pub fn at(&self, arena: &Arena) -> Option<&Outcome> {
         self.outcomes.get(arena)

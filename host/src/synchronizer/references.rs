@@ -127,7 +127,7 @@ pub fn follow(
     if !grants.permits(route, to, followed) {
         return Err(Refusal::not_permitted(route, to));
     }
-    let key = Key::from(to);
+    let key = inputs.key(to);
     followed.insert(Followed::Object(key.clone()));
     let source = match target.port {
         Some(port) if is_service => Source::Service(key, port),

@@ -67,12 +67,12 @@ impl Synchronizer {
                 .outputs
                 .get(&key)
                 .and_then(|result| result.documents.route.clone());
-            let new = document.map(|route| self.route(&key, &route, world));
+            let new = document.map(|route| Box::new(self.route(&key, &route, world)));
             let old = self.routes.remove(&key);
             if old != new {
                 let none = Routed::default();
-                let before = old.as_ref().unwrap_or(&none);
-                let after = new.as_ref().unwrap_or(&none);
+                let before = old.as_deref().unwrap_or(&none);
+                let after = new.as_deref().unwrap_or(&none);
                 self.mark_route(&key, before, after, dirty);
             }
             if let Some(new) = new {
@@ -97,7 +97,7 @@ impl Synchronizer {
         let mut places = BTreeSet::new();
         let mut listeners = BTreeSet::new();
         for parent in &route.parents {
-            let gateway = Key::from(&parent.parent.object);
+            let gateway = world.inputs.key(&parent.parent.object);
             for listener in &parent.listeners {
                 let id = ListenerId {
                     gateway: gateway.clone(),

@@ -17,7 +17,7 @@ fn saved(rig: &Rig) -> Vec<(Key, Saved)> {
         let saved = Saved {
             module: result.module.clone(),
             generation: result.generation,
-            conditions: result.conditions.clone(),
+            conditions: result.conditions.to_vec(),
             documents: result.documents.json.clone(),
         };
         (key.clone(), saved)

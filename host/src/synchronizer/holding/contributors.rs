@@ -162,7 +162,6 @@ impl Synchronizer {
     fn add_needed(&self, key: &Key, places: &mut BTreeSet<Place>) {
         let resources = self.findings.get(key).map(|findings| &findings.resources);
         for (fleet, names) in resources.into_iter().flatten() {
-            let fleet: Arc<str> = fleet.as_str().into();
             places.extend(names.iter().map(|name| (fleet.clone(), name.clone())));
         }
     }

@@ -55,7 +55,7 @@ fn a_route_of_an_api_is_served_under_its_prefixes_only() {
             entry("q", "")
         ]
     );
-    assert_eq!(lab.findings[&key].resources["default"].len(), 4);
+    assert_eq!(lab.findings[&key].resources[0].1.len(), 4);
     // An invalid API does not put its routes onto the bare hostname.
     lab.api("orders", "r", None);
     lab.step();

@@ -84,7 +84,7 @@ fn a_route_follows_the_listener_that_won() {
     lab.delete(&first);
     lab.step();
     assert_eq!(lab.names(ResourceType::VirtualHost), ["http-80/b"]);
-    assert_eq!(lab.findings[&key].resources["default"].len(), 4);
+    assert_eq!(lab.findings[&key].resources[0].1.len(), 4);
 }
 
 #[test]

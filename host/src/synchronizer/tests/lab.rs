@@ -232,10 +232,10 @@ impl Lab {
     fn check_needed(&self) {
         for (key, findings) in &self.findings {
             for (fleet, needed) in &findings.resources {
-                for name in needed {
+                for name in needed.iter() {
                     let there = self
                         .proxies
-                        .get(fleet)
+                        .get(&**fleet)
                         .is_some_and(|it| it.contains_key(name));
                     assert!(there, "{key} waits for {name:?}, which is not there");
                 }

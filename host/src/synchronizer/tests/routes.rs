@@ -35,7 +35,7 @@ fn a_route_gets_a_virtual_host_for_each_hostname() {
         lab.names(ResourceType::ExtensionConfig),
         ["rate-limit_http-80"]
     );
-    assert_eq!(lab.findings[&key].resources["default"].len(), 5);
+    assert_eq!(lab.findings[&key].resources[0].1.len(), 5);
     lab.delete(&key);
     let delta = lab.step();
     assert_eq!(
