@@ -240,6 +240,39 @@ data:
 }
 
 #[tokio::test]
+async fn a_file_that_broke_while_nobody_watched_is_what_it_was() -> anyhow::Result<()> {
+    let mut world = World::start(&route("a", "a.example", "a")).await?;
+    let good = route("b", "b.example", "b");
+    world.write("b.yaml", &good)?;
+    served(&world, "b", "b.example", "b").await?;
+    world.host.saved().await?;
+
+    // Another restart has nothing but what the first one kept.
+    for _ in 0..2 {
+        kill_both(&mut world).await?;
+        world.write("b.yaml", &format!("{good}a: [1\n"))?;
+        world.host.start_again().await?;
+        served(&world, "b", "b.example", "b").await?;
+        world.host.programmed("HTTPRoute", "b").await?;
+        let output = world.host.output();
+        let said = output
+            .lines()
+            .find(|line| line.contains("b.yaml:11: does not parse"));
+        assert!(
+            said.is_some_and(|it| it.contains("ERROR") && it.contains("last good objects are kept")),
+            "{output}"
+        );
+        world.host.saved().await?;
+    }
+    world.host.remove("b.yaml")?;
+    world
+        .status(&world.get("/b").host("b.example"), 404)
+        .await?;
+    served(&world, "a", "a.example", "a").await?;
+    world.host.stop().await
+}
+
+#[tokio::test]
 async fn a_damaged_checkpoint_is_ignored_and_replaced() -> anyhow::Result<()> {
     const RESTORED: &str = "serving what was served before";
     let mut world = World::start(&route("a", "a.example", "a")).await?;
@@ -254,7 +287,7 @@ async fn a_damaged_checkpoint_is_ignored_and_replaced() -> anyhow::Result<()> {
     newer[18] += 1;
     for (bytes, expected) in [
         (half, "damaged or incomplete"),
-        (&newer, "it has format 2"),
+        (&newer, "it has format 3"),
         (b"", "not a checkpoint"),
     ] {
         std::fs::write(&file, bytes)?;

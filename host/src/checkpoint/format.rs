@@ -6,6 +6,7 @@
 //!
 //! The same state gives the same bytes: everything is sorted, and nothing of it depends on time.
 
+use super::inputs::{self, InputImage};
 use crate::pipeline::{Reconciled, Saved, World};
 use crate::store::Key;
 use crate::synchronizer::envoy::holds_secrets;
@@ -26,7 +27,7 @@ const CHECKSUM: usize = 32;
 
 /// The format that is written, and the only one that is read. Any change of the structures below, of
 /// [`ResourceType`] included, is another format.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// What a checkpoint holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,12 +102,14 @@ pub enum Damage {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Image<'a> {
+pub(super) struct Image<'a> {
     #[serde(borrow)]
     fleets: Vec<FleetImage<'a>>,
     #[serde(borrow)]
     results: Vec<ResultImage<'a>>,
     accepted: Cow<'a, AcceptedForms>,
+    #[serde(borrow)]
+    pub inputs: Vec<InputImage<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -148,7 +151,7 @@ struct ResultImage<'a> {
 }
 
 /// Bytes that are copied at once, not one by one as a `Vec<u8>` is.
-struct Raw<'a>(Cow<'a, [u8]>);
+pub(super) struct Raw<'a>(pub Cow<'a, [u8]>);
 
 impl Serialize for Raw<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -198,6 +201,7 @@ pub(super) fn encode(state: State, out: impl Write) -> io::Result<()> {
             .map(|(key, result)| self::result(key, result))
             .collect::<io::Result<_>>()?,
         accepted: Cow::Borrowed(state.accepted),
+        inputs: inputs::images(&state.world.inputs),
     };
     let mut out = Summed::new(out);
     out.write_all(MAGIC)?;
@@ -257,6 +261,20 @@ fn result<'a>(key: &'a Key, result: &'a Reconciled) -> io::Result<ResultImage<'a
 /// # Errors
 /// See [`Damage`].
 pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint, Damage> {
+    let image = image(bytes)?;
+    let fleets = image.fleets.into_iter().map(FleetImage::read).collect();
+    let results = image.results.into_iter().map(ResultImage::read);
+    Ok(Checkpoint {
+        fleets,
+        results: results
+            .collect::<Result<_, _>>()
+            .map_err(|error| Damage::Content(error.to_string()))?,
+        accepted: image.accepted.into_owned(),
+    })
+}
+
+/// What is in a checkpoint, not copied.
+pub(super) fn image(bytes: &[u8]) -> Result<Image<'_>, Damage> {
     let rest = bytes.strip_prefix(MAGIC).ok_or(Damage::Foreign)?;
     let (format, _) = rest.split_first_chunk().ok_or(Damage::Checksum)?;
     let format = u32::from_le_bytes(*format);
@@ -270,22 +288,13 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint, Damage> {
         return Err(Damage::Checksum);
     }
     let image = content.get(HEADER..).unwrap_or_default();
-    let wrong = |error: &dyn std::fmt::Display| Damage::Content(error.to_string());
     let (image, read): (Image, usize) =
         bincode::serde::borrow_decode_from_slice(image, bincode::config::standard())
-            .map_err(|error| wrong(&error))?;
+            .map_err(|error| Damage::Content(error.to_string()))?;
     if HEADER + read != content.len() {
         return Err(Damage::Content("there is more than one".to_owned()));
     }
-    let fleets = image.fleets.into_iter().map(FleetImage::read).collect();
-    let results = image.results.into_iter().map(ResultImage::read);
-    Ok(Checkpoint {
-        fleets,
-        results: results
-            .collect::<Result<_, _>>()
-            .map_err(|error| wrong(&error))?,
-        accepted: image.accepted.into_owned(),
-    })
+    Ok(image)
 }
 
 impl FleetImage<'_> {

@@ -4,20 +4,23 @@
 //! first epoch is committed. Proxies that connect meanwhile, fresh ones above all, get what the
 //! checkpoint holds; then the complete state replaces it at once, removals included. The checkpoint
 //! also holds the good results of reconcilers, on which objects fall back whose module fails
-//! afterwards. Deleting it loses these fallbacks, and nothing else.
+//! afterwards, and the objects themselves, for files that are broken when the next host starts.
+//! Deleting it loses these fallbacks, and nothing else.
 //!
-//! It holds no secrets. Of certificates it has names and versions; what has API keys in it (virtual
+//! It holds no secrets. Of Secrets it has names only, of certificates it has names and versions; what has API keys in it (virtual
 //! hosts and route configurations, because Envoy takes keys nowhere else) is left out: proxies that
 //! have it keep it, fresh ones get it when the host is ready, and answer 404 until then.
 //!
 //! | part | what it is for |
 //! | --- | --- |
 //! | `format` | the bytes |
+//! | `inputs` | the objects of files |
 //! | `file` | reading and writing them whole or not at all |
 //! | `keeper` | the task that saves what is served |
 
 mod file;
 mod format;
+mod inputs;
 mod keeper;
 #[cfg(test)]
 mod tests;
@@ -26,6 +29,7 @@ pub use file::{ReadError, read};
 pub use format::{Checkpoint, Damage, FORMAT, Fleet};
 pub use keeper::{Keeper, Metrics};
 
+use crate::store::Object;
 use std::path::Path;
 use tracing::{info, warn};
 
@@ -58,4 +62,12 @@ pub fn load(path: &Path) -> Option<Checkpoint> {
             None
         }
     }
+}
+
+/// The objects that files held when the checkpoint was saved; none if there is none that can be used,
+/// which [`load`] has told. A Secret has no content.
+#[must_use]
+pub fn inputs(path: &Path) -> Vec<Object> {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    inputs::decode(&bytes).unwrap_or_default()
 }

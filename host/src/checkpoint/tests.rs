@@ -8,10 +8,10 @@ use super::keeper::{Keeper, Metrics};
 use super::{Checkpoint, Fleet, load, read};
 use crate::pipeline::{Documents, Outputs, Reconciled, RunState, World};
 use crate::status::Board;
-use crate::store::Key;
+use crate::store::{Change, Key, Object, Origin, Store};
 use crate::synchronizer::holding::AcceptedForms;
 use chiton_ir::Condition;
-use chiton_xds::{Change, Resource, ResourceName, ResourceType, Server};
+use chiton_xds::{Resource, ResourceName, ResourceType, Server};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -66,6 +66,25 @@ fn served() -> BTreeMap<String, Vec<Resource>> {
     [("default".to_owned(), default), ("other".to_owned(), other)].into()
 }
 
+fn file_object(kind: &str, line: usize) -> Arc<Object> {
+    Arc::new(Object {
+        key: Key::new("", kind, "default", "x"),
+        api_version: "v1".into(),
+        labels: [("label", kind)].into_iter().collect(),
+        generation: 0,
+        created: None,
+        body: format!("{{\"data\":\"PRIVATE KEY of {kind}\"}}")
+            .replace("PRIVATE KEY of Service", "port")
+            .into_bytes()
+            .into(),
+        problem: None,
+        origin: Some(Origin {
+            path: Path::new("a/b.yaml").into(),
+            line,
+        }),
+    })
+}
+
 fn world() -> World {
     let mut outputs = Outputs::default();
     let failed = || RunState::Failed("trap".into());
@@ -73,13 +92,15 @@ fn world() -> World {
     outputs.set(key("kept"), Some(result("{\"a\":2}", failed())));
     outputs.set(key("never-good"), Some(result("", failed())));
     outputs.set(key("invalid"), Some(result("", RunState::Good)));
+    let inputs = Store::new();
+    inputs.commit(&[file_object("Secret", 1), file_object("Service", 2)].map(Change::Put));
     World {
         epoch: 3,
+        inputs: inputs.snapshot(),
         outputs,
         kept: [(key("kept"), result("{\"a\":2}", RunState::Good))]
             .into_iter()
             .collect(),
-        ..World::default()
     }
 }
 
@@ -135,6 +156,17 @@ fn what_is_written_is_read_again_but_for_secrets() {
 }
 
 #[test]
+fn objects_of_files_are_read_again_but_for_the_content_of_secrets() {
+    let read = super::inputs::decode(&bytes()).unwrap();
+    let secret = Object {
+        labels: [("", ""); 0].into_iter().collect(),
+        body: Arc::default(),
+        ..Object::clone(&file_object("Secret", 1))
+    };
+    assert_eq!(read, [secret, Object::clone(&file_object("Service", 2))]);
+}
+
+#[test]
 fn what_would_wait_for_a_secret_is_not_served_to_those_who_have_nothing() {
     let names = |name: &str| [&[u8::try_from(name.len()).unwrap()], name.as_bytes()].concat();
     let resource = |kind, name: &str, of: &str| Resource::new(kind, name, names(of));
@@ -165,7 +197,7 @@ fn what_would_wait_for_a_secret_is_not_served_to_those_who_have_nothing() {
 fn the_same_state_gives_the_same_bytes_on_every_host() {
     assert_eq!(bytes(), bytes());
     let digest = crate::sandbox::digest(&bytes());
-    assert_eq!((format::FORMAT, &digest[..16]), (1, "dfe7ae1aadf3166b"));
+    assert_eq!((format::FORMAT, &digest[..16]), (2, "88968265ff046127"));
 }
 
 #[test]
@@ -282,7 +314,8 @@ impl Saving {
 
     fn serve(&self, body: &'static str, epoch: u64) {
         let cluster = Resource::new(ResourceType::Cluster, "c", body);
-        self.server.publish("default", vec![Change::Put(cluster)]);
+        self.server
+            .publish("default", vec![chiton_xds::Change::Put(cluster)]);
         let world = World { epoch, ..world() };
         self.board
             .update(world, &crate::synchronizer::Delta::default());

@@ -72,6 +72,7 @@ pub async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()
     // What takes its time, side by side. What was served before need not wait for manifests.
     let reading = tokio::spawn(read_manifests(
         config.manifests.clone(),
+        config.checkpoint_interval.map(|_| data_dir.checkpoint()),
         store.clone(),
         problems,
         parts.clone(),

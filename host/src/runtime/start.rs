@@ -2,7 +2,7 @@
 
 use super::publish::Publisher;
 use super::ready::Readiness;
-use crate::checkpoint::Keeper;
+use crate::checkpoint::{self, Keeper};
 use crate::modules::Registry;
 use crate::pipeline::channel::Events;
 use crate::pipeline::{Driver, Engine};
@@ -29,14 +29,18 @@ const MODULE_PATIENCE: Duration = Duration::from_secs(30);
 /// The task that reads objects for the first time.
 type Reading = JoinHandle<Result<JoinHandle<()>, files::Error>>;
 
-/// Reads objects, and starts to follow them.
+/// Reads objects, and starts to follow them. Broken files are what they were in `checkpoint`.
 pub(super) async fn read_manifests(
     dir: PathBuf,
+    checkpoint: Option<PathBuf>,
     store: Arc<Store>,
     problems: watch::Sender<Vec<files::Problem>>,
     parts: CancellationToken,
 ) -> Result<JoinHandle<()>, files::Error> {
-    files::watch(&dir, store, problems, parts).await
+    let earlier = checkpoint.map_or_else(files::Earlier::default, |path| {
+        files::Earlier::new(move || checkpoint::inputs(&path))
+    });
+    files::watch(&dir, earlier, store, problems, parts).await
 }
 
 /// What is started once proxies can connect.

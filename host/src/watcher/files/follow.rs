@@ -3,7 +3,7 @@
 
 use super::tree::Tree;
 use super::wake::{Wake, Waker};
-use super::{Error, KINDS, Problem, RESCAN_EVERY, kinds, open};
+use super::{Earlier, Error, KINDS, Problem, RESCAN_EVERY, kinds, open};
 use crate::store::{Change, Store};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::BTreeSet;
@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 /// folder itself cannot be read; should it vanish later, what it held is kept.
 pub async fn watch(
     dir: &Path,
+    earlier: Earlier,
     store: Arc<Store>,
     problems: watch::Sender<Vec<Problem>>,
     shutdown: CancellationToken,
@@ -29,7 +30,7 @@ pub async fn watch(
     let dir = dir.to_owned();
     let mut follower = blocking(move || {
         Ok(Follower {
-            tree: open(&dir)?,
+            tree: open(&dir, earlier)?,
             watches: Watches::new(),
             store,
             problems,
@@ -132,7 +133,12 @@ impl Follower {
                 return false;
             }
             for problem in new.iter().filter(|problem| !old.contains(problem)) {
-                tracing::warn!("{problem}");
+                // What is wrong with a file costs all that is in it.
+                if problem.object.is_none() {
+                    tracing::error!("{problem}");
+                } else {
+                    tracing::warn!("{problem}");
+                }
             }
             *old = new;
             true

@@ -11,14 +11,17 @@
 //! unreadable, or still being written) its last good objects stay, and a [`Problem`] says so. An
 //! object that a file no longer holds, or whose file is gone, goes after [`DELETE_GRACE`], so that no
 //! way of saving a file makes an object vanish for a moment. A file without any document but with
-//! text (all of it commented out) is good and holds nothing.
+//! text (all of it commented out) is good and holds nothing. A file that is broken when the tree is first
+//! looked at has the objects that it had for the host before ([`Earlier`]), but for Secrets.
 //!
 //! Two objects of one identity: the first path in order wins, then the first in the file. The other
 //! is a [`Problem`], and takes over when the first goes.
 
 mod claims;
+mod earlier;
 mod follow;
 mod kinds;
+mod look;
 mod names;
 mod object;
 mod parse;
@@ -30,6 +33,7 @@ mod wake;
 #[cfg(test)]
 mod tests;
 
+pub use earlier::Earlier;
 pub use follow::watch;
 pub use kinds::{KINDS, Known, synced};
 pub use problem::Problem;
@@ -92,7 +96,7 @@ pub struct Error {
 ///
 /// Fails only if the folder itself cannot be read.
 pub fn load(dir: &Path) -> Result<Loaded, Error> {
-    let mut tree = open(dir)?;
+    let mut tree = open(dir, Earlier::default())?;
     tree.refresh(&wake::Wake::everything(), Instant::now());
     Ok(Loaded {
         objects: tree.objects().cloned().collect(),
@@ -109,11 +113,11 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Vec<Arc<Object>> {
         .unwrap_or_default()
 }
 
-fn open(dir: &Path) -> Result<tree::Tree, Error> {
+fn open(dir: &Path, earlier: Earlier) -> Result<tree::Tree, Error> {
     let failed = |reason: String| Error {
         path: dir.to_owned(),
         reason,
     };
     std::fs::read_dir(dir).map_err(|error| failed(error.to_string()))?;
-    Ok(tree::Tree::new(dir.to_owned()))
+    Ok(tree::Tree::new(dir.to_owned(), earlier))
 }

@@ -7,15 +7,16 @@
 //! ([`Named::Unclear`]).
 
 use super::claims::{Claim, Claims};
-use super::object::{Contents, contents};
+use super::earlier::Earlier;
+use super::look::{Look, look};
+use super::object::Contents;
 use super::problem::Problem;
 use super::scan::{Found, Scan, Stamp, is_hidden, is_manifest};
 use super::wake::{Touch, Wake};
-use super::{DELETE_GRACE, MAX_FILE_BYTES, REPORT_AFTER, SETTLE, WRITING_LIMIT, parse};
+use super::{DELETE_GRACE, REPORT_AFTER, SETTLE, WRITING_LIMIT};
 use crate::store::{Change, Key, Object};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,6 +52,11 @@ impl FileState {
             leaving: true,
         });
         held.chain(leaving).collect()
+    }
+
+    /// Whether it has good objects.
+    fn holds(&self) -> bool {
+        !self.good.objects.is_empty()
     }
 
     /// The file holds this now. Objects that are not in it any more get their grace.
@@ -109,12 +115,14 @@ pub struct Tree {
     /// Problems of files, by path; those without are not there.
     problems: BTreeMap<PathBuf, Vec<Problem>>,
     claims: Claims,
+    /// What files held before a restart; nothing after the first look.
+    earlier: Earlier,
     loaded: bool,
 }
 
 impl Tree {
     /// A tree that has not been looked at.
-    pub fn new(root: PathBuf) -> Self {
+    pub fn new(root: PathBuf, earlier: Earlier) -> Self {
         Self {
             root,
             files: BTreeMap::new(),
@@ -126,6 +134,7 @@ impl Tree {
             blocked: Vec::new(),
             problems: BTreeMap::new(),
             claims: Claims::default(),
+            earlier,
             loaded: false,
         }
     }
@@ -138,6 +147,7 @@ impl Tree {
             self.look_through(&forced, now);
         }
         self.expire(now);
+        self.earlier = Earlier::default();
         self.loaded = true;
         self.claims.settle()
     }
@@ -271,6 +281,7 @@ impl Tree {
                 self.visit(found, forced.contains(&found.real), now);
             }
             self.note_missing(&scan, now);
+            self.recall_blocked(&scan, now);
             let current = scan.links_are_current();
             let links = scan.has_links();
             self.plain_root = if links || !scan.blocked.is_empty() {
@@ -318,6 +329,23 @@ impl Tree {
         }
     }
 
+    /// What cannot be looked at since the start is what it was before.
+    fn recall_blocked(&mut self, scan: &Scan, now: Instant) {
+        if self.loaded {
+            return;
+        }
+        for problem in &scan.blocked {
+            for (path, good) in self.earlier.take_below(&problem.path) {
+                let state = FileState {
+                    good,
+                    ..FileState::default()
+                };
+                self.files.entry(path.clone()).or_insert(state);
+                self.publish(&path, now);
+            }
+        }
+    }
+
     fn miss(&mut self, path: &Path, now: Instant) {
         if let Some(state) = self.files.get_mut(path) {
             state.missing.get_or_insert(now);
@@ -357,27 +385,21 @@ impl Tree {
         let Some(state) = self.files.get_mut(&found.path) else {
             return;
         };
-        match read_file(&found.real) {
-            Ok((bytes, stamp)) => {
-                state.stamp = Some(stamp);
-                match usable(&found.path, &bytes, state) {
-                    Ok(new) => state.take(new, now),
-                    Err(problem) => state.refuse(*problem, report_at),
-                }
+        let (mut found_in, mut stamp) = look(found, state.holds());
+        if !self.loaded && matches!(found_in, Look::Unusable(_) | Look::Blank) {
+            state.good = self.earlier.take(&found.path);
+            (found_in, stamp) = look(found, state.holds());
+        }
+        state.stamp = stamp;
+        match found_in {
+            Look::Good(new) => state.take(new, now),
+            Look::Blank if !state.holds() => state.take(Contents::default(), now),
+            Look::Blank => {
+                let advice = "its last good objects are kept; delete the file to remove them";
+                state.refuse(Problem::new(&found.path, "is empty", advice), report_at);
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                state.stamp = None;
-                state.missing = Some(now);
-            }
-            Err(error) => {
-                state.stamp = Some(found.stamp);
-                let problem = Problem::new(
-                    &found.path,
-                    format!("cannot be read: {error}"),
-                    advice(state, "make it readable"),
-                );
-                state.refuse(problem, report_at);
-            }
+            Look::Unusable(problem) => state.refuse(*problem, report_at),
+            Look::Gone => state.missing = Some(now),
         }
     }
 
@@ -444,52 +466,4 @@ enum Named {
     Nothing,
     /// It may concern more than itself: a folder, a link, a file of several names.
     Unclear,
-}
-
-/// The file's bytes and its stamp, of the same moment.
-fn read_file(real: &Path) -> std::io::Result<(Vec<u8>, Stamp)> {
-    let file = File::open(real)?;
-    let stamp = Stamp::of(&file.metadata()?);
-    let mut bytes = Vec::new();
-    // One byte more than allowed, so that a file that is too large is seen to be.
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    Ok((bytes, stamp))
-}
-
-/// What the file holds, or why it cannot be used.
-fn usable(path: &Path, bytes: &[u8], state: &FileState) -> Result<Contents, Box<Problem>> {
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(Box::new(Problem::new(
-            path,
-            format!("is larger than {} MiB", MAX_FILE_BYTES / 1024 / 1024),
-            advice(state, "split it"),
-        )));
-    }
-    if bytes.iter().all(u8::is_ascii_whitespace) && !state.good.objects.is_empty() {
-        return Err(Box::new(Problem::new(
-            path,
-            "is empty",
-            "its last good objects are kept; delete the file to remove them",
-        )));
-    }
-    let documents = parse::documents(path, bytes).map_err(|fault| {
-        let problem = Problem::new(
-            path,
-            format!("does not parse: {}", fault.reason),
-            advice(state, "correct it"),
-        );
-        Box::new(match fault.line {
-            Some(line) => problem.at(line),
-            None => problem,
-        })
-    })?;
-    Ok(contents(path, documents))
-}
-
-fn advice(state: &FileState, advice: &str) -> String {
-    if state.good.objects.is_empty() {
-        format!("{advice}; nothing of it is used")
-    } else {
-        format!("{advice}; its last good objects are kept")
-    }
 }

@@ -3,7 +3,7 @@
 //! While files are saved, an auditor looks at the store as fast as it can: the object must be there
 //! at every moment, and never in a half-written form.
 
-use super::super::{Problem, watch};
+use super::super::{Earlier, Problem, watch};
 use super::write;
 use crate::store::{Key, Store};
 use std::fs::{self, File, OpenOptions};
@@ -53,9 +53,15 @@ impl Followed {
         let store = Arc::new(Store::new());
         let (sender, problems) = tokio::sync::watch::channel(Vec::new());
         let shutdown = CancellationToken::new();
-        let task = watch(dir.path(), store.clone(), sender, shutdown.clone())
-            .await
-            .unwrap();
+        let task = watch(
+            dir.path(),
+            Earlier::default(),
+            store.clone(),
+            sender,
+            shutdown.clone(),
+        )
+        .await
+        .unwrap();
         Self {
             dir,
             store,

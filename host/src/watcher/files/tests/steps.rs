@@ -2,7 +2,9 @@
 
 use super::super::tree::Tree;
 use super::super::wake::{Touch, Wake};
-use super::super::{DELETE_GRACE, MAX_FILE_BYTES, REPORT_AFTER, SETTLE, WRITING_LIMIT, load};
+use super::super::{
+    DELETE_GRACE, Earlier, MAX_FILE_BYTES, REPORT_AFTER, SETTLE, WRITING_LIMIT, load,
+};
 use super::{service, write};
 use crate::store::Change;
 use std::fs;
@@ -19,6 +21,11 @@ struct Steps {
 
 impl Steps {
     fn new(files: &[(&str, &str)]) -> Self {
+        Self::after(Earlier::default(), files)
+    }
+
+    /// A tree that is looked at after a restart.
+    fn after(earlier: Earlier, files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
             if let Some((folder, _)) = name.split_once('/') {
@@ -27,7 +34,7 @@ impl Steps {
             write(dir.path(), name, text);
         }
         let mut steps = Self {
-            tree: Tree::new(dir.path().to_owned()),
+            tree: Tree::new(dir.path().to_owned(), earlier),
             dir,
             now: Instant::now(),
         };
@@ -401,4 +408,100 @@ fn a_name_that_may_mean_more_has_everything_looked_at() {
         assert_eq!(steps.objects(), ["a:1", "unseen:1"], "{name}");
         assert_eq!(steps.problems(), Vec::<String>::new());
     }
+}
+
+/// What an earlier host had of two files with two Services and a Secret.
+fn earlier() -> Earlier {
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {port: x}\n";
+    let files = [
+        ("a.yaml", format!("{}---\n{secret}", service("a", 1))),
+        ("b.yaml", service("b", 2)),
+        ("c/c.yaml", service("c", 3)),
+    ];
+    let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+    let steps = Steps::new(&files);
+    let mut objects: Vec<_> = steps.tree.objects().map(|it| (**it).clone()).collect();
+    for secret in objects.iter_mut().filter(|it| it.key.is("", "Secret")) {
+        secret.body = std::sync::Arc::default();
+    }
+    Earlier::new(|| objects)
+}
+
+#[test]
+fn a_file_that_is_broken_at_the_start_has_what_it_had_before() {
+    let broken = format!("{}---\nb: [1\n", service("b", 3));
+    let mut steps = Steps::after(
+        earlier(),
+        &[("a.yaml", &broken), ("b.yaml", " \n"), ("d.yaml", &broken)],
+    );
+    assert_eq!(
+        steps.objects(),
+        ["a:1", "b:2"],
+        "c is gone, d never was good"
+    );
+    let problems = steps.problems();
+    assert!(
+        problems[1].starts_with("a.yaml:9: Secret default/s: is missing since the restart"),
+        "{problems:?}"
+    );
+    assert!(
+        problems[0].starts_with("a.yaml:9: does not parse: ")
+            && problems[0].ends_with("its last good objects are kept"),
+        "{problems:?}"
+    );
+    assert!(
+        problems[2].starts_with("b.yaml: is empty; its last good"),
+        "{problems:?}"
+    );
+    assert!(
+        problems[3].ends_with("nothing of it is used"),
+        "{problems:?}"
+    );
+    assert_eq!(problems.len(), 4, "{problems:?}");
+
+    // From here on it is like any other broken file.
+    steps.save("a.yaml", "b: [2\n");
+    assert_eq!(steps.objects(), ["a:1", "b:2"]);
+    steps.save("a.yaml", &service("a", 4));
+    steps.remove("b.yaml");
+    steps.look();
+    steps.pass(DELETE_GRACE);
+    assert_eq!(steps.objects(), ["a:4"]);
+    assert_eq!(steps.problems().len(), 1, "{:?}", steps.problems());
+}
+
+#[test]
+fn a_good_file_is_what_it_is_whatever_it_was_before() {
+    let steps = Steps::after(
+        earlier(),
+        &[("a.yaml", &service("a", 4)), ("b.yaml", "# nothing\n")],
+    );
+    assert_eq!(steps.objects(), ["a:4"]);
+    assert_eq!(steps.problems(), [""; 0]);
+}
+
+#[test]
+fn what_cannot_be_looked_at_since_the_start_is_what_it_was() {
+    // A link to itself cannot be followed.
+    let dir = tempfile::tempdir().unwrap();
+    symlink("c.yaml", dir.path().join("c.yaml")).unwrap();
+    fs::create_dir(dir.path().join("c")).unwrap();
+    let held = Steps::new(&[("c.yaml", &service("c", 3))]);
+    let objects: Vec<_> = held.tree.objects().map(|it| (**it).clone()).collect();
+    let mut steps = Steps {
+        tree: Tree::new(dir.path().to_owned(), Earlier::new(|| objects)),
+        dir,
+        now: Instant::now(),
+    };
+    steps.look();
+    assert_eq!(steps.objects(), ["c:3"]);
+    assert!(
+        steps.problems()[0].contains("cannot be read"),
+        "{:?}",
+        steps.problems()
+    );
+    steps.remove("c.yaml");
+    steps.look();
+    steps.pass(DELETE_GRACE);
+    assert_eq!(steps.objects(), [""; 0]);
 }
