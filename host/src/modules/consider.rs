@@ -3,7 +3,7 @@
 use super::candidate::{self, Candidate};
 use super::offer::Offer;
 use super::registry::Registry;
-use super::saved::Entry;
+use super::saved::{Entry, SavedModule};
 use super::slots::Offered;
 use super::{LiveModule, Manifest, ModuleState};
 use crate::pipeline::{self, World};
@@ -44,66 +44,56 @@ impl Registry {
             .is_some_and(|it| is(&it.fingerprint) && it.state == ModuleState::Refused)
     }
 
-    /// Puts in charge what was live before a restart. Whether that settles the offer.
+    /// Puts in charge what was live before a restart, and refuses again what was taken back. Whether
+    /// that settles the offer.
     fn restore(&self, offer: &Offer) -> bool {
-        let first = self
-            .slots()
-            .named
-            .get(&offer.name)
-            .is_some_and(|slot| slot.live.is_none());
-        let entry = self.saved.as_ref().filter(|_| first).and_then(|saved| {
-            let entry = saved.entry(&offer.name, &offer.source)?;
-            Some((saved, entry))
-        });
-        let Some((saved, entry)) = entry else {
+        let slot = self.slots().named.get(&offer.name).cloned();
+        let Some(slot) = slot.filter(|slot| slot.live.is_none()) else {
             return false;
         };
-        let module = saved
-            .bytes(&entry)
-            .map_err(|error| error.to_string())
-            .and_then(|bytes| {
-                let manifest = Manifest::parse(&entry.manifest)?;
-                candidate::compile(&self.engine, &manifest, bytes, self.role(&offer.name))
-            });
-        match module {
-            Ok(candidate) => {
-                tracing::info!(
-                    module = offer.name,
-                    version = candidate.module.version,
-                    "module live again after a restart"
-                );
-                let offered = self
-                    .slots()
-                    .named
-                    .get(&offer.name)
-                    .and_then(|slot| slot.offered.clone());
-                self.slots()
-                    .go_live(&offer.name, candidate.module, entry.fingerprint.clone());
-                if entry.fingerprint == offer.fingerprint {
-                    return true;
-                }
-                let before = offered.unwrap_or_else(|| Offered::new(offer));
-                self.set_offered(offer, |slot| *slot = before);
-                let taken_back = entry
-                    .taken_back
-                    .filter(|it| it.fingerprint == offer.fingerprint);
-                match taken_back {
-                    Some(it) => {
-                        self.refuse(offer, it.reason);
-                        true
-                    }
-                    None => false,
-                }
-            }
-            Err(reason) => {
+        let saved = self.saved.as_ref();
+        let Some(entry) = saved.and_then(|it| it.entry(&offer.name, &offer.source)) else {
+            return false;
+        };
+        if let Some(module) = &entry.live {
+            if let Err(reason) = self.live_again(offer, module) {
                 tracing::warn!(
                     module = offer.name,
                     reason,
                     "what was live before the restart cannot be used"
                 );
-                false
+                return false;
             }
+            if module.fingerprint == offer.fingerprint {
+                return true;
+            }
+            let before = slot.offered.unwrap_or_else(|| Offered::new(offer));
+            self.set_offered(offer, |slot| *slot = before);
         }
+        match entry.taken_back {
+            Some(it) if it.fingerprint == offer.fingerprint => {
+                self.refuse(offer, it.reason);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Puts a saved module in charge.
+    fn live_again(&self, offer: &Offer, saved: &SavedModule) -> Result<(), String> {
+        let folder = self.saved.as_ref().ok_or("nothing is saved")?;
+        let bytes = folder.bytes(saved).map_err(|error| error.to_string())?;
+        let manifest = Manifest::parse(&saved.manifest)?;
+        let role = self.role(&offer.name);
+        let candidate = candidate::compile(&self.engine, &manifest, bytes, role)?;
+        tracing::info!(
+            module = offer.name,
+            version = candidate.module.version,
+            "module live again after a restart"
+        );
+        self.slots()
+            .go_live(&offer.name, candidate.module, saved.fingerprint.clone());
+        Ok(())
     }
 
     /// The candidate that waits for its trial, if it is of this offer.
@@ -171,9 +161,11 @@ impl Registry {
         };
         let entry = Entry {
             source: offer.source.to_ref(),
-            fingerprint: offer.fingerprint.clone(),
-            manifest: offer.text.clone(),
-            digest: candidate.module.digest.clone(),
+            live: Some(SavedModule {
+                fingerprint: offer.fingerprint.clone(),
+                manifest: offer.text.clone(),
+                digest: candidate.module.digest.clone(),
+            }),
             taken_back: None,
         };
         if let Err(error) = saved.save(&offer.name, entry, &candidate.bytes) {

@@ -1,9 +1,10 @@
 //! Undoing a swap: what the trial could not see, because proxies alone say it.
 
 use super::registry::Registry;
-use super::saved::{Entry, TakenBack};
+use super::saved::{Entry, SavedModule, TakenBack};
 use super::slots::{Live, Offered};
 use super::{ModuleInfo, ModuleState};
+use crate::store::Key;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ pub(super) struct Predecessor {
     /// None: the built-in reconciler.
     live: Option<Live>,
     /// As it was saved.
-    saved: Option<(Entry, Arc<[u8]>)>,
+    saved: Option<(SavedModule, Arc<[u8]>)>,
     /// When it was replaced.
     replaced: Instant,
 }
@@ -28,9 +29,9 @@ impl Registry {
         let slot = self.slots().named.get(name).cloned();
         let saved = slot.as_ref().zip(self.saved.as_ref());
         let saved = saved.and_then(|(slot, saved)| {
-            let entry = saved.entry(name, &slot.source)?;
-            let bytes = saved.bytes(&entry).ok()?;
-            Some((entry, bytes.into()))
+            let module = saved.entry(name, &slot.source)?.live?;
+            let bytes = saved.bytes(&module).ok()?;
+            Some((module, bytes.into()))
         });
         Predecessor {
             live: slot.and_then(|slot| slot.live),
@@ -83,25 +84,27 @@ impl Registry {
             fingerprint: refused.fingerprint,
             reason,
         };
-        self.save_again(name, before.saved, taken_back);
+        self.save_again(name, &source, before.saved, taken_back);
         true
     }
 
-    fn save_again(&self, name: &str, before: Option<(Entry, Arc<[u8]>)>, after: TakenBack) {
+    fn save_again(
+        &self,
+        name: &str,
+        source: &Key,
+        before: Option<(SavedModule, Arc<[u8]>)>,
+        after: TakenBack,
+    ) {
         let Some(saved) = &self.saved else {
             return;
         };
-        let result = match before {
-            Some((entry, bytes)) => {
-                let entry = Entry {
-                    taken_back: Some(after),
-                    ..entry
-                };
-                saved.save(name, entry, &bytes)
-            }
-            None => saved.forget(name),
+        let (live, bytes) = before.unzip();
+        let entry = Entry {
+            source: source.to_ref(),
+            live,
+            taken_back: Some(after),
         };
-        if let Err(error) = result {
+        if let Err(error) = saved.save(name, entry, &bytes.unwrap_or_default()) {
             tracing::warn!(module = name, %error, "what is live again could not be saved: after a restart the version that was taken back is tried again");
         }
     }

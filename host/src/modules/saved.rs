@@ -17,21 +17,30 @@ use std::sync::{Mutex, PoisonError};
 
 const INDEX: &str = "index.json";
 
-/// What is known of a saved module.
+/// What is known of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Entry {
     /// The `ConfigMap` that it came from.
     pub source: ObjectRef,
+    /// What was live; none: the built-in reconciler.
+    #[serde(flatten)]
+    pub live: Option<SavedModule>,
+    /// The version that came after it, and was taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_back: Option<TakenBack>,
+}
+
+/// A saved module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SavedModule {
     /// Fingerprint of the offer.
     pub fingerprint: String,
     /// Text of its manifest.
     pub manifest: String,
     /// SHA-256 of the component.
     pub digest: String,
-    /// The version that came after it, and was taken back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taken_back: Option<TakenBack>,
 }
 
 /// A version that was live and was taken back.
@@ -88,10 +97,10 @@ impl Saved {
             .map(|(name, _)| name.clone())
     }
 
-    /// The component of an entry.
-    pub(super) fn bytes(&self, entry: &Entry) -> io::Result<Vec<u8>> {
-        let bytes = fs::read(self.component(&entry.digest))?;
-        if digest(&bytes) == entry.digest {
+    /// The component of a module.
+    pub(super) fn bytes(&self, module: &SavedModule) -> io::Result<Vec<u8>> {
+        let bytes = fs::read(self.component(&module.digest))?;
+        if digest(&bytes) == module.digest {
             Ok(bytes)
         } else {
             Err(io::Error::new(
@@ -101,18 +110,13 @@ impl Saved {
         }
     }
 
-    /// Saves what went live.
+    /// Saves what went live, with its component.
     pub(super) fn save(&self, name: &str, entry: Entry, bytes: &[u8]) -> io::Result<()> {
-        whole_file::replace(&self.component(&entry.digest), |out| out.write_all(bytes))?;
+        if let Some(module) = &entry.live {
+            whole_file::replace(&self.component(&module.digest), |out| out.write_all(bytes))?;
+        }
         let mut index = self.lock();
         index.insert(name.to_owned(), entry);
-        self.write_index(&index)
-    }
-
-    /// Forgets a name.
-    pub(super) fn forget(&self, name: &str) -> io::Result<()> {
-        let mut index = self.lock();
-        index.remove(name);
         self.write_index(&index)
     }
 
@@ -138,7 +142,7 @@ impl Saved {
         whole_file::replace(&self.dir.join(INDEX), |out| out.write_all(&text))?;
         let used: BTreeSet<PathBuf> = index
             .values()
-            .map(|entry| self.component(&entry.digest))
+            .filter_map(|entry| Some(self.component(&entry.live.as_ref()?.digest)))
             .collect();
         for file in fs::read_dir(&self.dir)? {
             let path = file?.path();

@@ -34,14 +34,31 @@ fn a_swap_is_undone_once_and_the_version_is_refused_also_after_a_restart() {
 }
 
 #[test]
-fn a_built_in_reconciler_takes_over_again() {
-    let builtin = Guest::policy("hello", &responding(200)).build();
-    let mut host = Host::with(Registry::bare(None, Some(("hello", builtin))));
-    host.put(policy("p"));
-    host.put(offer("m", &manifest("9"), &version(209)));
-    assert_eq!(host.status(), Some(209));
-    assert!(host.registry.roll_back("hello", "no"));
-    host.settle();
-    assert_eq!(host.status(), Some(200));
-    assert_eq!(host.info(ModuleState::Live).unwrap().source, "built-in");
+fn a_built_in_reconciler_takes_over_again_and_goes_on_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = || {
+        let builtin = Guest::policy("hello", &responding(200)).build();
+        Host::with(Registry::bare(Some(dir.path()), Some(("hello", builtin))))
+    };
+    let is_built_in = |host: &Host| {
+        assert_eq!(host.status(), Some(200));
+        assert_eq!(host.info(ModuleState::Live).unwrap().source, "built-in");
+        assert_eq!(host.refusal(), "it was live and was taken back: no");
+    };
+    let mut first = host();
+    first.put(policy("p"));
+    first.put(offer("m", &manifest("9"), &version(209)));
+    assert_eq!(first.status(), Some(209));
+    assert!(first.registry.roll_back("hello", "no"));
+    first.settle();
+    is_built_in(&first);
+    drop(first);
+
+    let mut next = host();
+    next.store
+        .commit(&[Change::Put(offer("m", &manifest("9"), &version(209)))]);
+    next.put(policy("p"));
+    is_built_in(&next);
+    next.put(offer("m", &manifest("10"), &version(210)));
+    assert_eq!(next.status(), Some(210));
 }
