@@ -2,6 +2,7 @@
 
 use super::candidate::{self, Candidate};
 use super::offer::Offer;
+use super::preparation::Preparation;
 use super::registry::Registry;
 use super::saved::{Entry, SavedModule};
 use super::slots::Offered;
@@ -15,12 +16,20 @@ const SHOWN_OBJECTS: usize = 3;
 impl Registry {
     /// Takes an offer as far as it gets.
     pub(super) fn consider(&self, offer: &Offer, world: &World) {
-        if self.is_settled(offer) || self.restore(offer) {
+        if self.is_settled(offer) {
             return;
         }
-        let candidate = match self.waiting(offer) {
-            Some(candidate) => Ok(candidate),
-            None => self.prepare(offer),
+        let under_way = self.preparation(offer);
+        if under_way.is_none() && self.restore(offer) {
+            return;
+        }
+        let candidate = match (self.waiting(offer), under_way) {
+            (Some(candidate), _) => Ok(candidate),
+            (None, None) => return self.prepare(offer),
+            (None, Some(preparation)) => match preparation.result() {
+                Some(result) => result.and_then(|candidate| self.admit(offer, candidate)),
+                None => return,
+            },
         };
         let result = candidate.and_then(|candidate| self.judge(offer, candidate, world));
         if let Err(reason) = result {
@@ -106,15 +115,32 @@ impl Registry {
             .filter(|_| offered.fingerprint == offer.fingerprint)
     }
 
-    fn prepare(&self, offer: &Offer) -> Result<Candidate, String> {
-        self.set_offered(offer, |slot| *slot = Offered::new(offer));
-        let candidate =
-            candidate::prepare(&self.engine, offer, self.role(&offer.name), |digest| {
-                self.set_offered(offer, |slot| {
-                    slot.state = ModuleState::Verified;
-                    digest.clone_into(&mut slot.digest);
-                });
-            })?;
+    /// The preparation of this offer that is under way or has ended.
+    pub(super) fn preparation(&self, offer: &Offer) -> Option<Preparation> {
+        let slots = self.slots();
+        let slot = slots.named.get(&offer.name)?;
+        let offered = slot
+            .offered
+            .as_ref()
+            .filter(|_| slot.source == offer.source)?;
+        let is_of_it = offered.fingerprint == offer.fingerprint;
+        offered.preparation.clone().filter(|_| is_of_it)
+    }
+
+    /// Begins to fetch and compile an offer.
+    fn prepare(&self, offer: &Offer) {
+        let role = self.role(&offer.name);
+        let preparation = Preparation::start(&self.engine, offer, role, &self.bell);
+        self.set_offered(offer, |slot| {
+            *slot = Offered {
+                preparation: Some(preparation),
+                ..Offered::new(offer)
+            };
+        });
+    }
+
+    /// Notes that an offer is compiled.
+    fn admit(&self, offer: &Offer, candidate: Candidate) -> Result<Candidate, String> {
         if let Some((rival, kind)) = self.slots().rival(&offer.name, &candidate.module.handles) {
             return Err(format!(
                 "{kind} is handled by the module `{rival}` already: use that name to replace it"
@@ -122,6 +148,8 @@ impl Registry {
         }
         self.set_offered(offer, |slot| {
             slot.state = ModuleState::Compiled;
+            slot.preparation = None;
+            slot.digest.clone_from(&candidate.module.digest);
             "waits for the first epoch, to be tried on its objects".clone_into(&mut slot.reason);
             slot.candidate = Some(candidate.clone());
         });
@@ -177,6 +205,7 @@ impl Registry {
         tracing::warn!(module = offer.name, source = %offer.source, reason, "module refused; what was live before goes on");
         self.set_offered(offer, |slot| {
             slot.state = ModuleState::Refused;
+            slot.preparation = None;
             slot.candidate = None;
             slot.reason = reason;
         });

@@ -9,7 +9,7 @@
 //! | `live` | the set of live modules, as the pipeline sees it |
 //! | `builtin` | the reconcilers that come with the host |
 //! | `offer`, `manifest` | a module as a `ConfigMap` offers it |
-//! | `candidate` | verifying and compiling an offer |
+//! | `candidate`, `preparation` | verifying and compiling an offer, each on its own thread |
 //! | `slots`, `info` | what is live, offered and retired, and what is shown of it |
 //! | `saved` | the bytes of live modules, for a restart |
 //! | `registry`, `consider` | all offers, and the steps of one |
@@ -22,6 +22,7 @@ mod info;
 mod live;
 mod manifest;
 mod offer;
+mod preparation;
 mod registry;
 mod roll_back;
 mod saved;

@@ -4,6 +4,7 @@ use super::Modules;
 use super::builtin::{self, BuiltinError, Builtins};
 use super::info::{self, ModuleInfo};
 use super::offer::{self, Offer};
+use super::preparation::Bell;
 use super::saved::Saved;
 use super::slots::{Slot, Slots};
 use crate::pipeline::World;
@@ -14,7 +15,7 @@ use chiton_ir::GroupKind;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -40,16 +41,17 @@ pub enum RegistryError {
     },
 }
 
-/// The registry. All that takes time happens in [`Registry::load_all`]; everything else answers at
-/// once.
+/// The registry. All that takes time happens in [`Registry::load_all`] and [`Registry::load_within`];
+/// everything else answers at once.
 #[derive(Debug)]
 pub struct Registry {
     pub(super) engine: Engine,
-    world: Arc<ArcSwap<World>>,
+    pub(super) world: Arc<ArcSwap<World>>,
     pub(super) saved: Option<Saved>,
     slots: Mutex<Slots>,
     /// Held while offers are considered: the `ConfigMap`s of the last time, if nothing waits.
     considered: Mutex<Option<Vec<Arc<Object>>>>,
+    pub(super) bell: Arc<Bell>,
     live: watch::Sender<Arc<Modules>>,
 }
 
@@ -105,6 +107,7 @@ impl Registry {
             live: watch::Sender::new(Arc::new(slots.modules())),
             slots: Mutex::new(slots),
             considered: Mutex::new(None),
+            bell: Arc::default(),
         })
     }
 
@@ -170,13 +173,14 @@ impl Registry {
             let (registry, inputs) = (self.clone(), store.snapshot());
             let waits = tokio::task::spawn_blocking(move || {
                 let world = registry.world.clone();
-                registry.load_all(&inputs, &world)
+                registry.look(&inputs, &world)
             })
             .await?;
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 // The store is alive as long as this task holds it.
                 _ = commits.changed() => {}
+                () = self.bell.told() => {}
                 () = tokio::time::sleep(FIRST_EPOCH), if waits => {}
             }
         }
@@ -189,6 +193,45 @@ impl Registry {
     /// Called before the first epoch it puts in charge what needs no trial: what was live before a
     /// restart, and what nothing else stands in for.
     pub fn load_all(&self, inputs: &Snapshot, world: &ArcSwap<World>) -> bool {
+        loop {
+            let rung = self.bell.rung();
+            let waits = self.look(inputs, world);
+            if !self.is_preparing() {
+                return waits;
+            }
+            self.bell.wait(rung, None);
+        }
+    }
+
+    /// As [`Registry::load_all`], but leaves what is not prepared in time to [`Registry::follow`].
+    /// Returns whether that is nothing.
+    pub fn load_within(
+        &self,
+        inputs: &Snapshot,
+        world: &ArcSwap<World>,
+        patience: Duration,
+    ) -> bool {
+        let deadline = Instant::now() + patience;
+        loop {
+            let rung = self.bell.rung();
+            self.look(inputs, world);
+            if !self.is_preparing() {
+                return true;
+            }
+            if !self.bell.wait(rung, Some(deadline)) {
+                return false;
+            }
+        }
+    }
+
+    /// Whether an offer is being fetched or compiled.
+    fn is_preparing(&self) -> bool {
+        self.slots().named.values().any(Slot::is_preparing)
+    }
+
+    /// Takes every offer as far as it gets without waiting for what is being fetched or compiled.
+    /// Returns whether a candidate waits for the first epoch.
+    fn look(&self, inputs: &Snapshot, world: &ArcSwap<World>) -> bool {
         let mut considered = self
             .considered
             .lock()
@@ -215,7 +258,7 @@ impl Registry {
                 .as_ref()
                 .is_some_and(|it| it.candidate.is_some())
         });
-        *considered = (!waits).then_some(config_maps);
+        *considered = (!waits && !self.is_preparing()).then_some(config_maps);
         waits
     }
 
@@ -268,8 +311,13 @@ impl Registry {
                 winner = Some(offer.source.clone());
                 break;
             }
+            // The next one has its turn when this one is known to be unusable.
+            if self.preparation(offer).is_some() {
+                break;
+            }
         }
         if winner.is_none()
+            && !self.slots().named.get(name).is_some_and(Slot::is_preparing)
             && let Some(first) = order.first()
         {
             self.slots().turn(first);

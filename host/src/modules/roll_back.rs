@@ -72,6 +72,7 @@ impl Registry {
             failure_policy: refused.module.failure_policy,
             state: ModuleState::Refused,
             reason: reason.clone(),
+            preparation: None,
             candidate: None,
         });
         if let Some(live) = &before.live {

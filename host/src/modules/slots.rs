@@ -4,6 +4,7 @@ use super::builtin::Builtin;
 use super::candidate::Candidate;
 use super::info::{self, ModuleInfo, ModuleState};
 use super::offer::Offer;
+use super::preparation::Preparation;
 use super::roll_back::Predecessor;
 use super::{FailurePolicy, LiveModule, Manifest, Modules};
 use crate::store::Key;
@@ -33,6 +34,8 @@ pub(super) struct Offered {
     pub failure_policy: FailurePolicy,
     pub state: ModuleState,
     pub reason: String,
+    /// While it is fetched and compiled.
+    pub preparation: Option<Preparation>,
     /// What waits for its trial.
     pub candidate: Option<Candidate>,
 }
@@ -49,6 +52,7 @@ impl Offered {
             failure_policy: Manifest::failure_policy_in(&offer.text),
             state: ModuleState::Fetched,
             reason: String::new(),
+            preparation: None,
             candidate: None,
         }
     }
@@ -66,7 +70,7 @@ pub(super) struct Slot {
     /// What was live before, as long as it can be live again.
     pub predecessor: Option<Predecessor>,
     pub offered: Option<Offered>,
-    /// Offers of others that were refused when it was their turn.
+    /// Offers of others that were refused when it was their turn, or are not ready yet.
     refused: BTreeMap<Key, Offered>,
 }
 
@@ -80,6 +84,12 @@ impl Slot {
             offered: Some(Offered::new(first)),
             refused: BTreeMap::new(),
         }
+    }
+
+    /// Whether what is offered is being fetched or compiled.
+    pub(super) fn is_preparing(&self) -> bool {
+        let offered = self.offered.as_ref();
+        offered.is_some_and(|it| it.preparation.is_some())
     }
 
     /// What holds for policies of the name while nothing is live: closed, if anybody asks for that.
@@ -165,7 +175,8 @@ impl Slots {
         is_offered: impl Fn(&str, &Key) -> bool,
     ) {
         for (name, slot) in &mut self.named {
-            slot.orphaned = slot.live.is_some() && !is_offered(name, &slot.source);
+            let live = slot.live.as_ref();
+            slot.orphaned = live.is_some_and(|live| !is_offered(name, &live.source));
             slot.refused.retain(|source, _| is_offered(name, source));
         }
         let gone: Vec<String> = self
@@ -182,12 +193,12 @@ impl Slots {
         self.doubles.clear();
     }
 
-    /// Retires what is live and offered by nobody, once others have had their turn.
+    /// Retires what is live and offered by nobody, of names of which others have had their turn.
     pub(super) fn let_go(&mut self) {
         let orphans: Vec<_> = self
             .named
             .iter_mut()
-            .filter(|(_, slot)| slot.orphaned)
+            .filter(|(_, slot)| slot.orphaned && !slot.is_preparing())
             .map(|(name, slot)| {
                 slot.orphaned = false;
                 (name.clone(), slot.live.take(), slot.source.clone())
@@ -214,7 +225,7 @@ impl Slots {
         };
         if slot.source != offer.source {
             let aside = slot.offered.take();
-            if let Some(aside) = aside.filter(|it| it.state == ModuleState::Refused) {
+            if let Some(aside) = aside.filter(Offered::is_known) {
                 slot.refused.insert(slot.source.clone(), aside);
             }
             slot.source = offer.source.clone();
@@ -344,11 +355,20 @@ impl Slots {
 }
 
 impl Offered {
+    /// Whether there is something about it that took time to find out, or takes it.
+    fn is_known(&self) -> bool {
+        self.state == ModuleState::Refused || self.preparation.is_some() || self.candidate.is_some()
+    }
+
     fn describe(&self, name: &str, source: &str) -> ModuleInfo {
+        let (state, digest) = match &self.preparation {
+            Some(preparation) => preparation.state(),
+            None => (self.state, self.digest.clone()),
+        };
         let shown = ModuleInfo {
             version: self.version.clone(),
-            digest: self.digest.clone(),
-            ..ModuleInfo::offered(name, source, self.state, &self.reason)
+            digest,
+            ..ModuleInfo::offered(name, source, state, &self.reason)
         };
         match &self.candidate {
             Some(candidate) => shown.with_role(candidate.module.role),

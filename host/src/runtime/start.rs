@@ -74,10 +74,15 @@ impl Starting {
         // Modules that are there from the start are live or refused before the first epoch.
         let (registry, inputs) = (modules.clone(), store.snapshot());
         let world = self.engine.world();
-        let loading = tokio::task::spawn_blocking(move || registry.load_all(&inputs, &world));
-        if let Ok(loaded) = tokio::time::timeout(MODULE_PATIENCE, loading).await {
-            loaded.context("loading modules panicked")?;
-        } else {
+        let loading = tokio::task::spawn_blocking(move || {
+            registry.load_within(&inputs, &world, MODULE_PATIENCE)
+        });
+        let loaded = match tokio::time::timeout(MODULE_PATIENCE, loading).await {
+            Ok(loaded) => loaded.context("loading modules panicked")?,
+            // What was live before the restart is compiled again, and takes its time.
+            Err(_) => false,
+        };
+        if !loaded {
             warn!(
                 modules = ?self.readiness.go_without_modules(),
                 "modules are not loaded after {MODULE_PATIENCE:?}; going on without them: their \

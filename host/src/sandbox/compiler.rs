@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Name of the command that [`run`] is.
 pub const COMMAND: &str = "compile-module";
@@ -21,6 +21,9 @@ pub const COMMAND: &str = "compile-module";
 const MEMORY: u64 = 2 << 30;
 /// Processor time of the child, in seconds.
 const TIME: u64 = 120;
+/// Children at a time. Each uses all cores, so one would do; but those that are hard to compile take
+/// minutes, and others must not wait for one of them.
+const CHILDREN: usize = 3;
 /// Exit code of the child that says that the component is at fault.
 const REFUSED: u8 = 3;
 
@@ -31,8 +34,9 @@ pub(super) struct Compiler {
     folder: PathBuf,
     /// What the results depend on, besides the component.
     compatibility: u64,
-    /// One child at a time: each uses all cores.
-    turn: Mutex<()>,
+    /// Children that may be started now.
+    free: Mutex<usize>,
+    freed: Condvar,
 }
 
 impl Compiler {
@@ -43,7 +47,8 @@ impl Compiler {
             program,
             folder,
             compatibility: hasher.finish(),
-            turn: Mutex::default(),
+            free: Mutex::new(CHILDREN),
+            freed: Condvar::new(),
         }
     }
 
@@ -55,7 +60,7 @@ impl Compiler {
     pub(super) fn compile(&self, bytes: &[u8]) -> Result<(), LoadError> {
         let mark = format!("{}-{:016x}", super::digest(bytes), self.compatibility);
         let mark = self.folder.join("compiled-apart").join(mark);
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn();
         if mark.exists() {
             return Ok(());
         }
@@ -76,6 +81,14 @@ impl Compiler {
         }
     }
 
+    /// Waits until a child may be started.
+    fn turn(&self) -> Turn<'_> {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = self.freed.wait_while(free, |free| *free == 0);
+        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
+        Turn(self)
+    }
+
     fn start(&self, bytes: &[u8]) -> Result<(), Fault> {
         let child = std::process::Command::new(&self.program)
             .arg(COMMAND)
@@ -92,6 +105,16 @@ impl Compiler {
             )),
             _ => Err(Fault::Ended(output.status.to_string())),
         }
+    }
+}
+
+/// The right to start a child.
+struct Turn<'a>(&'a Compiler);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.freed.notify_one();
     }
 }
 
@@ -203,6 +226,22 @@ mod tests {
         }
         let ran = fs::read_to_string(dir.path().join("ran")).unwrap();
         assert_eq!(ran.lines().count(), 2);
+    }
+
+    #[test]
+    fn one_that_is_hard_to_compile_delays_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let waits = format!("if grep -q hard; then cat {}; fi", pipe.display());
+        let compiler = compiler(dir.path(), &waits);
+        std::thread::scope(|scope| {
+            let hard = scope.spawn(|| compiler.compile(b"hard\n"));
+            compiler.compile(b"easy\n").unwrap();
+            // Waits until the child reads.
+            fs::write(&pipe, "").unwrap();
+            hard.join().unwrap().unwrap();
+        });
     }
 
     #[test]

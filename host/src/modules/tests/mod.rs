@@ -6,6 +6,7 @@ mod builtin;
 mod doubles;
 mod restart;
 mod roll_back;
+mod slow;
 
 use super::*;
 use crate::pipeline::{self, Engine, Metrics, World};
