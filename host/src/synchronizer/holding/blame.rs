@@ -149,6 +149,9 @@ impl Holder {
         now: Instant,
     ) -> bool {
         self.flights.ask(place, proxies);
+        if number == self.number && self.leave_out_unknown(place, proxies) {
+            return true;
+        }
         let suspects = self.suspects(place, number, proxies);
         if suspects.is_empty() {
             if number == self.number && !self.is_inquired(place) {

@@ -8,7 +8,7 @@ use crate::pipeline::World;
 use crate::store::Key;
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use tracing::info;
+use tracing::{info, warn};
 
 /// Former forms that are remembered.
 const MAX_FORMER: usize = 1_024;
@@ -87,12 +87,44 @@ impl Holder {
             self.news = true;
         }
         if let Some(text) = refused {
+            if matches!(accepted, Accepted::Unknown) {
+                warn!(
+                    object = %key, text,
+                    "an object that proxies refused before the restart; the form that they accepted \
+                     is nowhere saved (the content of Secrets never is), so proxies keep what they \
+                     have of it, and it is left out for those that have nothing: change it"
+                );
+            }
             let held = Held::new(new, accepted, text, &self.fails_closed);
             self.held.insert(key.clone(), held);
         } else {
             let since = self.number + 1;
             self.open.insert(key.clone(), Open { since, accepted });
         }
+    }
+
+    /// Leaves out of a resource that no proxy has accepted in any form what is held and of which the
+    /// accepted form is not known: there is nothing that leaving it out could take away. Whether there
+    /// is such an object.
+    pub(super) fn leave_out_unknown(&mut self, place: &Place, proxies: &dyn Proxies) -> bool {
+        let possessions = proxies.possessions(&place.0, &place.1);
+        if possessions.iter().any(|has| has.accepted.is_some()) {
+            return false;
+        }
+        let contributors = self.synchronizer.contributors(place);
+        let mut found = false;
+        for key in contributors.content.iter().chain(&contributors.frame) {
+            if let Some(held) = self.held.get_mut(key)
+                && matches!(held.accepted, Accepted::Unknown)
+            {
+                warn!(object = %key, "left out: proxies refused it, and what they had before was not saved over a restart");
+                held.accepted = Accepted::Known(Form::default());
+                self.touched.insert(key.clone());
+                self.news = true;
+                found = true;
+            }
+        }
+        found
     }
 
     /// Tries a held object again.

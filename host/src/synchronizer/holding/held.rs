@@ -62,7 +62,10 @@ impl Held {
     /// What status says of it.
     pub fn notice(&self, key: &Key) -> Notice {
         let served = match &self.accepted {
-            Accepted::Unknown => "the proxies keep what they have",
+            Accepted::Unknown => {
+                "the form that they accepted last was not saved over a restart of the host, so proxies \
+                 keep what they have"
+            }
             Accepted::Known(form) if form.is_served(key) => {
                 "the form that they accepted last is served"
             }

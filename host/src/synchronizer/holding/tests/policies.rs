@@ -148,6 +148,50 @@ fn a_secret_that_proxies_refuse_keeps_its_last_keys() {
     assert!(bench.held().is_empty() && bench.serves("other-key"));
 }
 
+/// The content of Secrets is nowhere saved.
+#[test]
+fn a_secret_that_was_held_before_a_restart_is_left_out_where_nobody_has_it_and_says_so() {
+    let mut bench = Bench::new();
+    bench.route("r", "/r");
+    bench.route("good", "/good");
+    bench
+        .lab
+        .policy("p", defaults(on("r"), vec![keys("x-key")]));
+    secret(&mut bench, "fine-key");
+    bench.settle();
+    let key = secret(&mut bench, "evil-key");
+    bench.settle();
+    let saved = bench.holder.accepted_forms();
+
+    // The proxy stayed.
+    bench.restart(saved.clone());
+    bench.settle();
+    assert_eq!(bench.held(), ["keys"]);
+    let said = bench.said(&key);
+    assert!(
+        said.contains("was not saved over a restart of the host, so proxies keep what they have"),
+        "{said}"
+    );
+    assert!(bench.serves("evil-key"), "nothing is taken away");
+
+    // It ended too: routes beside it are served, and what needs the keys stays closed.
+    bench.restart(saved);
+    bench.fleet.proxies.clear();
+    bench.connect(false);
+    bench.settle();
+    assert_eq!(bench.held(), ["keys"]);
+    assert!(
+        bench.said(&key).contains("it is left out"),
+        "{}",
+        bench.said(&key)
+    );
+    assert!(bench.serves("/good") && !bench.serves("evil-key"));
+    assert!(bench.serves("x-key"), "it asks for keys that nobody has");
+    secret(&mut bench, "other-key");
+    bench.settle();
+    assert!(bench.held().is_empty() && bench.serves("other-key"));
+}
+
 #[test]
 fn policies_and_routes_that_come_together_are_not_open_in_between() {
     let mut bench = Bench::new();
