@@ -14,12 +14,22 @@ pub(super) fn problems(offline: &Offline) -> Vec<String> {
     let conditions = objects
         .iter()
         .flat_map(|object| of_object(object, &offline.problems));
+    let classless = offline.without_class().map(|(gateway, class)| {
+        let origin = gateway.origin.as_ref();
+        let origin = origin.map(|it| format!("{}:{}: ", it.path.display(), it.line));
+        format!(
+            "{}{}: nobody serves it: there is no GatewayClass {class}; add it, or name one that is there",
+            origin.unwrap_or_default(),
+            gateway.key
+        )
+    });
     let modules = offline
         .refused
         .iter()
         .map(|module| of_module(module, offline.origin(&module.source)));
     files
         .chain(conditions)
+        .chain(classless)
         .chain(modules)
         .map(|line| printable(&line))
         .collect()

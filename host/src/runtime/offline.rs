@@ -4,10 +4,12 @@ use crate::config::Config;
 use crate::modules::{ModuleInfo, ModuleState, Registry};
 use crate::pipeline::{self, Engine, Metrics, World};
 use crate::status::{self, ObjectStatus};
-use crate::store::{Change, Store};
+use crate::store::{Change, Key, Object, Store};
 use crate::synchronizer::{self, Delta, Synchronizer};
 use crate::watcher::files::{self, Problem};
 use anyhow::Context as _;
+use chiton_ir::identity::names::GATEWAY_GROUP;
+use serde_json::Value;
 
 /// What a folder leads to.
 #[derive(Debug)]
@@ -32,6 +34,22 @@ impl Offline {
 }
 
 impl Offline {
+    /// Gateways of classes that are not in the folder, with the class. The Gateway API has nobody set
+    /// conditions on them, since they may be somebody else's.
+    pub fn without_class(&self) -> impl Iterator<Item = (&Object, String)> {
+        let inputs = &self.world.inputs;
+        let gateways = inputs
+            .objects()
+            .filter(|it| it.key.is(GATEWAY_GROUP, "Gateway"));
+        gateways.filter_map(|gateway| {
+            let body: Value = serde_json::from_slice(&gateway.body).ok()?;
+            let class = body.pointer("/spec/gatewayClassName")?.as_str()?;
+            let key = Key::new(GATEWAY_GROUP, "GatewayClass", "", class);
+            let is_missing = inputs.get(&key).is_none();
+            is_missing.then(|| (&**gateway, class.to_owned()))
+        })
+    }
+
     /// File and line of an object, by its kind, namespace and name as they are displayed.
     #[must_use]
     pub fn origin(&self, object: &str) -> Option<String> {

@@ -57,6 +57,26 @@ fn validate_says_each_problem_in_a_line_and_fails() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// It has no condition: it may be somebody else's.
+#[test]
+fn validate_tells_of_a_gateway_that_nobody_serves() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let gateway = "apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: g}
+spec: {gatewayClassName: typo, listeners: [{name: l, port: 80, protocol: HTTP}]}
+";
+    std::fs::write(folder.path().join("in.yaml"), gateway)?;
+    let output = chiton("validate", folder.path(), &[])?;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(
+        text(&output.stdout),
+        "in.yaml:1: Gateway default/g: nobody serves it: there is no GatewayClass typo; add it, or name \
+         one that is there\n"
+    );
+    Ok(())
+}
+
 #[test]
 fn json_and_yaml_say_the_same() -> anyhow::Result<()> {
     let case = named("policy-levels")?;
