@@ -6,6 +6,21 @@ pub fn route(name: &str, rules: &str) -> String {
     route_with(name, "parentRefs: [{name: gateway}]", rules)
 }
 
+/// An HTTPRoute of the Gateway `gateway` for `/<name>` to a Backend.
+#[must_use]
+pub fn path_route(name: &str, backend: &str) -> String {
+    let path = format!("/{name}");
+    route(name, &rule(&prefix(&path), &to(backend)))
+}
+
+/// A [`path_route`] at a hostname.
+#[must_use]
+pub fn path_route_at(hostname: &str, name: &str, backend: &str) -> String {
+    let spec = format!("parentRefs: [{{name: gateway}}]\n  hostnames: [{hostname}]");
+    let path = format!("/{name}");
+    route_with(name, &spec, &rule(&prefix(&path), &to(backend)))
+}
+
 /// An HTTPRoute with these lines of its spec, in YAML's flow style, and these rules.
 #[must_use]
 pub fn route_with(name: &str, spec: &str, rules: &str) -> String {

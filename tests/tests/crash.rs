@@ -1,6 +1,7 @@
 //! Ends that nobody asked for, and those that somebody did: of Envoy, of the host, of a port's owner.
 
 use chiton_tests::command::{chiton, chiton_in};
+use chiton_tests::manifests::path_route;
 use chiton_tests::process::{Process, is_running, kill_now};
 use chiton_tests::{Host, Load, Metrics, World, http, paths, wait};
 use nix::sys::signal::Signal;
@@ -18,21 +19,6 @@ const PER_SECOND: u32 = 50;
 
 /// Longest time for a stop that somebody asked for: it takes a few seconds, on a busy machine more.
 const STOP: Duration = Duration::from_secs(30);
-
-fn route(name: &str, backend: &str) -> String {
-    format!(
-        "apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: {{name: {name}}}
-spec:
-  parentRefs: [{{name: gateway}}]
-  rules:
-    - matches: [{{path: {{type: PathPrefix, value: /{name}}}}}]
-      backendRefs: [{{group: chiton.dev, kind: Backend, name: {backend}}}]
----
-"
-    )
-}
 
 /// What the one connected proxy has, by type, once it has acknowledged all of it.
 async fn held(host: &Host) -> anyhow::Result<Value> {
@@ -75,7 +61,7 @@ fn load(world: &World, path: &str) -> Load {
 
 #[tokio::test]
 async fn a_killed_envoy_is_started_again_with_the_same_configuration() -> anyhow::Result<()> {
-    let world = World::start(&(route("a", "a") + &route("b", "b"))).await?;
+    let world = World::start(&(path_route("a", "a") + &path_route("b", "b"))).await?;
     world.served_by("/a", "a").await?;
     let before = held(&world.host).await?;
     let first = world.host.envoy_pid()?;
@@ -97,7 +83,7 @@ async fn a_killed_envoy_is_started_again_with_the_same_configuration() -> anyhow
     let after = load(&world, "/a");
     assert_eq!(held(&world.host).await?, before);
     world.host.programmed("HTTPRoute", "a").await?;
-    world.write("later.yaml", &route("later", "c"))?;
+    world.write("later.yaml", &path_route("later", "c"))?;
     world.served_by("/later", "c").await?;
     after.flawless(50).await?;
     world.host.stop().await
@@ -105,7 +91,7 @@ async fn a_killed_envoy_is_started_again_with_the_same_configuration() -> anyhow
 
 #[tokio::test]
 async fn a_killed_host_is_missed_by_nobody_and_adopts_its_envoy() -> anyhow::Result<()> {
-    let mut world = World::start(&(route("a", "a") + &route("b", "b"))).await?;
+    let mut world = World::start(&(path_route("a", "a") + &path_route("b", "b"))).await?;
     world.served_by("/a", "a").await?;
     let before = held(&world.host).await?;
     let envoy = world.host.envoy_pid()?;
@@ -136,13 +122,13 @@ async fn a_killed_host_is_missed_by_nobody_and_adopts_its_envoy() -> anyhow::Res
         "what the proxy had was sent again: {}",
         metrics.text()
     );
-    world.write("later.yaml", &route("later", "c"))?;
+    world.write("later.yaml", &path_route("later", "c"))?;
     world.served_by("/later", "c").await?;
 
     // What changed while it was away is made good.
     world.host.kill().await?;
     world.host.remove("later.yaml")?;
-    world.write("meanwhile.yaml", &route("meanwhile", "b"))?;
+    world.write("meanwhile.yaml", &path_route("meanwhile", "b"))?;
     load.send_more(20).await?;
     world.served_by("/later", "c").await?;
     world.host.start_again().await?;
@@ -155,7 +141,7 @@ async fn a_killed_host_is_missed_by_nobody_and_adopts_its_envoy() -> anyhow::Res
 
 #[tokio::test]
 async fn a_host_whose_envoy_died_with_it_starts_another() -> anyhow::Result<()> {
-    let mut world = World::start(&route("a", "a")).await?;
+    let mut world = World::start(&path_route("a", "a")).await?;
     world.served_by("/a", "a").await?;
     let before = held(&world.host).await?;
     let first = world.host.envoy_pid()?;
@@ -170,7 +156,7 @@ async fn a_host_whose_envoy_died_with_it_starts_another() -> anyhow::Result<()> 
 
 #[tokio::test]
 async fn a_host_that_is_told_to_stop_does_whoever_is_connected() -> anyhow::Result<()> {
-    let mut world = World::start(&route("a", "a")).await?;
+    let mut world = World::start(&path_route("a", "a")).await?;
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         world.served_by("/a", "a").await?;
         let mut connections = Vec::new();
@@ -197,7 +183,7 @@ async fn a_host_that_is_told_to_stop_does_whoever_is_connected() -> anyhow::Resu
 
 #[tokio::test]
 async fn two_hosts_do_not_share_a_data_folder() -> anyhow::Result<()> {
-    let mut world = World::start(&route("a", "a")).await?;
+    let mut world = World::start(&path_route("a", "a")).await?;
     let holder = world.host.process().pid().unwrap_or_default();
     let manifests = world.host.manifests();
     let data = world.host.data_dir();
@@ -224,7 +210,7 @@ async fn two_hosts_do_not_share_a_data_folder() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn a_taken_port_is_said_and_served_once_it_is_free() -> anyhow::Result<()> {
-    let mut world = World::start(&route("a", "a")).await?;
+    let mut world = World::start(&path_route("a", "a")).await?;
     world.served_by("/a", "a").await?;
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = taken.local_addr()?.port();
@@ -237,7 +223,7 @@ spec:
   listeners: [{{name: http, protocol: HTTP, port: {port}}}]
 ---
 "
-    ) + &route("s", "b").replace("{name: gateway}", "{name: second}");
+    ) + &path_route("s", "b").replace("{name: gateway}", "{name: second}");
     let load = load(&world, "/a");
     world.write("second.yaml", &second)?;
     let said = world
@@ -256,7 +242,7 @@ spec:
         "{output}"
     );
     // Nothing else waits for it.
-    world.write("later.yaml", &route("later", "c"))?;
+    world.write("later.yaml", &path_route("later", "c"))?;
     world.served_by("/later", "c").await?;
 
     drop(taken);
@@ -312,7 +298,7 @@ async fn an_envoy_of_somebody_else_is_served_and_outlives_the_host() -> anyhow::
     let [xds] = paths::free_ports()?;
     let xds = format!("127.0.0.1:{xds}");
     let arguments = ["--envoy", "none", "--xds-address", &xds];
-    let mut world = World::start_with(&route("a", "a"), &arguments).await?;
+    let mut world = World::start_with(&path_route("a", "a"), &arguments).await?;
     let pending = world
         .host
         .condition("Gateway", "gateway", "Programmed", "False")
@@ -340,7 +326,7 @@ async fn an_envoy_of_somebody_else_is_served_and_outlives_the_host() -> anyhow::
     load.send_more(50).await?;
     world.host.start_again().await?;
     assert_eq!(held(&world.host).await?, before);
-    world.write("later.yaml", &route("later", "c"))?;
+    world.write("later.yaml", &path_route("later", "c"))?;
     world.served_by("/later", "c").await?;
     load.flawless(50).await?;
     assert_eq!(envoy.ended(), None, "{}", envoy.output());
@@ -350,7 +336,7 @@ async fn an_envoy_of_somebody_else_is_served_and_outlives_the_host() -> anyhow::
 #[tokio::test]
 async fn a_host_that_cannot_start_does_not_leave_an_envoy_that_serves_nothing() -> anyhow::Result<()>
 {
-    let mut world = World::start(&route("a", "a")).await?;
+    let mut world = World::start(&path_route("a", "a")).await?;
     world.served_by("/a", "a").await?;
     world.host.stop_by(Signal::SIGTERM).await?;
     std::fs::remove_file(world.host.checkpoint())?;
@@ -366,7 +352,7 @@ async fn a_host_that_cannot_start_does_not_leave_an_envoy_that_serves_nothing() 
 #[tokio::test]
 async fn an_orphaned_envoy_is_told_of_where_the_next_host_does_not_take_it_over()
 -> anyhow::Result<()> {
-    let mut world = World::start(&route("a", "a")).await?;
+    let mut world = World::start(&path_route("a", "a")).await?;
     world.served_by("/a", "a").await?;
     let envoy = world.host.envoy_pid()?;
     world.host.kill().await?;

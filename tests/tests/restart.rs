@@ -4,6 +4,7 @@
 #[allow(dead_code)] // A part of it.
 mod guest;
 
+use chiton_tests::manifests::path_route_at;
 use chiton_tests::process::{is_running, kill_now};
 use chiton_tests::{Host, Load, Metrics, World, module, wait};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,23 +12,6 @@ use std::path::PathBuf;
 
 /// Types of what goes with a route of a hostname and a backend of its own.
 const OF_A_ROUTE: [&str; 2] = ["VirtualHost", "Cluster"];
-
-/// A route for `/<name>` at a hostname.
-fn route(name: &str, hostname: &str, backend: &str) -> String {
-    format!(
-        "apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: {{name: {name}}}
-spec:
-  parentRefs: [{{name: gateway}}]
-  hostnames: [{hostname}]
-  rules:
-    - matches: [{{path: {{type: PathPrefix, value: /{name}}}}}]
-      backendRefs: [{{group: chiton.dev, kind: Backend, name: {backend}}}]
----
-"
-    )
-}
 
 /// Waits until `/<name>` at a hostname is answered by a backend.
 async fn served(world: &World, name: &str, hostname: &str, backend: &str) -> anyhow::Result<()> {
@@ -88,8 +72,8 @@ fn removals(metrics: &Metrics, kind: &str) -> u64 {
 #[tokio::test]
 async fn a_fresh_envoy_is_served_what_was_served_before_until_the_host_is_ready()
 -> anyhow::Result<()> {
-    let mut world = World::start(&route("a", "a.example", "a")).await?;
-    world.write("gone.yaml", &route("gone", "gone.example", "c"))?;
+    let mut world = World::start(&path_route_at("a.example", "a", "a")).await?;
+    world.write("gone.yaml", &path_route_at("gone.example", "gone", "c"))?;
     served(&world, "a", "a.example", "a").await?;
     served(&world, "gone", "gone.example", "c").await?;
     world.host.saved().await?;
@@ -146,11 +130,11 @@ async fn a_fresh_envoy_is_served_what_was_served_before_until_the_host_is_ready(
 #[tokio::test]
 async fn an_envoy_that_stayed_is_left_alone_even_if_it_knows_more_than_the_checkpoint()
 -> anyhow::Result<()> {
-    let mut world = World::start(&route("a", "a.example", "a")).await?;
+    let mut world = World::start(&path_route_at("a.example", "a", "a")).await?;
     served(&world, "a", "a.example", "a").await?;
     world.host.saved().await?;
     let older = std::fs::read(world.host.checkpoint())?;
-    world.write("later.yaml", &route("later", "later.example", "b"))?;
+    world.write("later.yaml", &path_route_at("later.example", "later", "b"))?;
     served(&world, "later", "later.example", "b").await?;
     let envoy = world.host.envoy_pid()?;
 
@@ -196,7 +180,7 @@ async fn an_envoy_that_stayed_is_left_alone_even_if_it_knows_more_than_the_check
 
 #[tokio::test]
 async fn a_module_that_does_not_load_keeps_nobody_from_what_was_served() -> anyhow::Result<()> {
-    let mut world = World::start(&route("a", "a.example", "a")).await?;
+    let mut world = World::start(&path_route_at("a.example", "a", "a")).await?;
     served(&world, "a", "a.example", "a").await?;
     world.host.saved().await?;
     kill_both(&mut world).await?;
@@ -241,8 +225,8 @@ data:
 
 #[tokio::test]
 async fn a_file_that_broke_while_nobody_watched_is_what_it_was() -> anyhow::Result<()> {
-    let mut world = World::start(&route("a", "a.example", "a")).await?;
-    let good = route("b", "b.example", "b");
+    let mut world = World::start(&path_route_at("a.example", "a", "a")).await?;
+    let good = path_route_at("b.example", "b", "b");
     world.write("b.yaml", &good)?;
     served(&world, "b", "b.example", "b").await?;
     world.host.saved().await?;
@@ -257,7 +241,7 @@ async fn a_file_that_broke_while_nobody_watched_is_what_it_was() -> anyhow::Resu
         let output = world.host.output();
         let said = output
             .lines()
-            .find(|line| line.contains("b.yaml:11: does not parse"));
+            .find(|line| line.contains("b.yaml:10: does not parse"));
         assert!(
             said.is_some_and(|it| it.contains("ERROR") && it.contains("last good objects are kept")),
             "{output}"
@@ -275,7 +259,7 @@ async fn a_file_that_broke_while_nobody_watched_is_what_it_was() -> anyhow::Resu
 #[tokio::test]
 async fn a_damaged_checkpoint_is_ignored_and_replaced() -> anyhow::Result<()> {
     const RESTORED: &str = "serving what was served before";
-    let mut world = World::start(&route("a", "a.example", "a")).await?;
+    let mut world = World::start(&path_route_at("a.example", "a", "a")).await?;
     served(&world, "a", "a.example", "a").await?;
     world.host.saved().await?;
     assert!(!world.host.output().contains(RESTORED));
@@ -353,8 +337,8 @@ spec:
 ",
         block(&certificate),
         block(&key)
-    ) + &route("open", "open.example", "a")
-        + &route("closed", "closed.example", "b");
+    ) + &path_route_at("open.example", "open", "a")
+        + &path_route_at("closed.example", "closed", "b");
     let mut world = World::start(&manifests).await?;
     let with_key = world
         .get("/closed")
@@ -389,7 +373,7 @@ spec:
 #[tokio::test]
 async fn a_result_that_was_good_outlives_the_host_while_its_module_fails() -> anyhow::Result<()> {
     let policy = |metadata: &str| {
-        route("r", "r.example", "a")
+        path_route_at("r.example", "r", "a")
             + &format!(
                 "apiVersion: chiton.dev/v1alpha1
 kind: Policy

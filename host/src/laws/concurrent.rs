@@ -4,14 +4,12 @@ use super::envoy::Envoy;
 use super::host::{Host, options};
 use super::manifests::{Does, Listener, Rule, Scope, Spec, Target, Thing, key};
 use super::serving::{Answer, Request};
-use crate::pipeline::channel::Events;
-use crate::pipeline::{Driver, World};
+use crate::pipeline::World;
+use crate::pipeline::testing::Driven;
 use crate::store::{Change as StoreChange, Key, Snapshot, Store};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 const ROUTES: [&str; 3] = ["r0", "r1", "r2"];
 const COMMITS: u8 = 200;
@@ -100,17 +98,8 @@ async fn nobody_sees_half_an_epoch() {
     start(&host.store);
     let mut synchronizer = host.synchronizer;
     let store = Arc::new(host.store);
-    let events = Arc::new(Events::default());
     let world = host.engine.world();
-    let (_sender, modules) = watch::channel(host.modules);
-    let stop = CancellationToken::new();
-    let driver = Driver {
-        store: store.clone(),
-        modules,
-        events: events.clone(),
-        engine: host.engine,
-    };
-    let driver = tokio::spawn(driver.run(stop.clone()));
+    let driven = Driven::start(&store, host.engine, host.modules);
 
     let done = Arc::new(AtomicBool::new(false));
     let readers: Vec<_> = (0..2)
@@ -152,7 +141,7 @@ async fn nobody_sees_half_an_epoch() {
     let mut proxies = super::host::Proxies::new();
     let mut batches = 0;
     loop {
-        let batch = events.next().await;
+        let batch = driven.events.next().await;
         check(&batch.world);
         let delta = synchronizer.apply(&batch);
         for change in delta.resources.into_values().flatten() {
@@ -188,6 +177,5 @@ async fn nobody_sees_half_an_epoch() {
         assert!(reader.join().expect("no panic") > 0, "it saw epochs go by");
     }
     assert!(batches > 1);
-    stop.cancel();
-    driver.await.expect("no panic").expect("no error");
+    driven.end().await;
 }

@@ -38,6 +38,8 @@ mod saved;
 mod settle;
 mod shared;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 mod trial;
 mod upward;

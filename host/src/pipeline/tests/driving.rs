@@ -1,8 +1,9 @@
 //! The driver: from a commit of the store to a batch of events.
 
-use super::super::channel::{Event, Events};
+use super::super::channel::Event;
 use super::super::metrics::Outcome;
-use super::super::{Driver, now};
+use super::super::now;
+use super::super::testing::Driven;
 use super::fake::Fake;
 use super::{Rig, key, object};
 use crate::modules::Modules;
@@ -10,24 +11,14 @@ use crate::sandbox::Role;
 use crate::store::{Change, Store};
 use serde_json::json;
 use std::sync::Arc;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn changes_modules_and_times_lead_to_batches() {
     let rig = Rig::new();
     let metrics = rig.metrics.clone();
     let store = Arc::new(Store::new());
-    let events = Arc::new(Events::default());
-    let (sender, modules) = watch::channel(rig.modules.clone());
-    let stop = CancellationToken::new();
-    let driver = Driver {
-        store: store.clone(),
-        modules,
-        events: events.clone(),
-        engine: rig.engine,
-    };
-    let task = tokio::spawn(driver.run(stop.clone()));
+    let driven = Driven::start(&store, rig.engine, rig.modules.clone());
+    let events = &driven.events;
 
     let wake = now().as_secs() + 2;
     let spec = json!({"steps": [{"time": wake}]});
@@ -45,7 +36,7 @@ async fn changes_modules_and_times_lead_to_batches() {
     assert_eq!(metrics.epochs(), 2);
 
     let new = Modules::new([Arc::new(Fake::new(Role::Gateway).version("2").live())]);
-    sender.send_replace(Arc::new(new));
+    driven.modules.send_replace(Arc::new(new));
     let batch = events.next().await;
     let document = &batch
         .world
@@ -55,6 +46,5 @@ async fn changes_modules_and_times_lead_to_batches() {
         .documents;
     assert!(document.gateway.as_ref().expect("a gateway").addresses[0].contains("v2"));
 
-    stop.cancel();
-    task.await.expect("no panic").expect("no error");
+    driven.end().await;
 }

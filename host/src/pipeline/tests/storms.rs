@@ -1,7 +1,6 @@
 //! Under a storm of changes batches grow with the backlog, and nobody is overtaken for ever.
 
-use super::super::Driver;
-use super::super::channel::Events;
+use super::super::testing::Driven;
 use super::fake::{Fake, Gate};
 use super::{Rig, key, short};
 use crate::sandbox::Role;
@@ -9,8 +8,6 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 #[test]
 fn what_does_not_fit_into_an_epoch_goes_on_in_the_next_oldest_first() {
@@ -115,20 +112,11 @@ async fn batches_grow_with_the_backlog() {
     rig.engine.options.straggler = Duration::from_hours(1);
     let (metrics, store) = (rig.metrics.clone(), Arc::new(rig.store));
     let before = metrics.epochs();
-    let events = Arc::new(Events::default());
-    let (_sender, modules) = watch::channel(rig.modules.clone());
-    let stop = CancellationToken::new();
-    let driver = Driver {
-        store: store.clone(),
-        modules,
-        events: events.clone(),
-        engine: rig.engine,
-    };
     let put = |name: &str, spec| {
         let object = super::object(name, &[], &spec);
         store.commit(&[crate::store::Change::Put(Arc::new(object))]);
     };
-    let task = tokio::spawn(driver.run(stop.clone()));
+    let driven = Driven::start(&store, rig.engine, rig.modules);
     put("Gateway/first", json!({"value": "slow"}));
     // It has been started when its thread waits at the gate.
     while !gate.is_reached() {
@@ -144,7 +132,7 @@ async fn batches_grow_with_the_backlog() {
     gate.open();
     let mut seen = BTreeSet::new();
     while seen.len() < 101 {
-        seen.extend(events.next().await.events.keys().map(short));
+        seen.extend(driven.events.next().await.events.keys().map(short));
     }
     assert_eq!(
         metrics.epochs(),
@@ -152,6 +140,5 @@ async fn batches_grow_with_the_backlog() {
         "500 changes of 100 objects in one epoch"
     );
     assert!(seen.contains(&short(&key("Gateway/first"))));
-    stop.cancel();
-    task.await.expect("no panic").expect("no error");
+    driven.end().await;
 }
