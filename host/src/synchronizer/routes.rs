@@ -93,7 +93,15 @@ impl Synchronizer {
             inputs: &world.inputs,
             grants: &self.grants,
         };
-        routed.plan = planner.plan(key, &age, route, &self.apis.mounts(key));
+        let mounts = self.apis.mounts(key);
+        routed.plan = planner.plan(key, &age, route, &mounts);
+        if mounts.is_empty() {
+            let apis: Vec<String> = self.apis.naming(key).map(ToString::to_string).collect();
+            routed.plan.faults.push(format!(
+                "it is served through APIs only, and is not served: {} cannot be used",
+                apis.join(" and ")
+            ));
+        }
         let mut places = BTreeSet::new();
         let mut listeners = BTreeSet::new();
         for parent in &route.parents {

@@ -56,10 +56,16 @@ fn a_route_of_an_api_is_served_under_its_prefixes_only() {
         ]
     );
     assert_eq!(lab.findings[&key].resources[0].1.len(), 4);
-    // An invalid API does not put its routes onto the bare hostname.
+    let said = |lab: &Lab| {
+        let route = httproute("r").into();
+        lab.condition(&route, &Scope::Parent(parent("gw")), "PartiallyInvalid")
+    };
+    assert_eq!(said(&lab), None);
+    // An invalid API does not put its routes onto the bare hostname, and they say so.
     lab.api("orders", "r", None);
     lab.step();
     assert_eq!(prefixes(&lab), [entry("q", "")]);
+    assert_eq!(said(&lab).as_deref(), Some("True UnsupportedValue"));
     lab.delete(&key);
     lab.step();
     assert_eq!(prefixes(&lab), [entry("q", ""), entry("r", "")]);
