@@ -41,6 +41,15 @@ pub fn guest(name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
+/// A Go program of `tests/xds`, in `$CHITON_XDS_CLIENTS`.
+pub fn xds_client(name: &str) -> anyhow::Result<PathBuf> {
+    let folder = std::env::var_os("CHITON_XDS_CLIENTS").context(
+        "CHITON_XDS_CLIENTS is not set: set it to the folder that `tests/tools/xds-clients.sh \
+         ~/.cache/chiton` builds and prints, or run `make test`",
+    )?;
+    Ok(Path::new(&folder).join(name))
+}
+
 /// The real Envoy: `$ENVOY`, else the first in `$PATH`.
 pub fn envoy() -> anyhow::Result<PathBuf> {
     if let Some(envoy) = std::env::var_os("ENVOY") {

@@ -1,114 +1,14 @@
 //! What Envoy refuses and no check of this project: held back, while everything else goes on.
-//!
-//! The Envoy here is somebody else's, with its own limit for regular expressions (100 instructions)
-//! instead of the one that `chiton bootstrap` sets; so expressions that are fine are refused there.
 
 #[allow(dead_code, reason = "every test file needs another part of it")]
 mod guest;
+#[allow(dead_code, reason = "every test file needs another part of it")]
+mod strict;
 
-use anyhow::Context as _;
-use chiton_tests::command::chiton;
 use chiton_tests::http::Answer;
-use chiton_tests::manifests::{policy, prefix, route_with, rule, to};
-use chiton_tests::process::Process;
-use chiton_tests::{Load, World, module, paths, wait};
-use nix::sys::signal::Signal;
-use serde_json::Value;
-use tokio::process::Command;
-
-/// A host and an Envoy with limits of its own.
-struct Strict {
-    world: World,
-    envoy: Process,
-    _dir: tempfile::TempDir,
-}
-
-impl Strict {
-    async fn start(manifests: &str) -> anyhow::Result<Self> {
-        Self::start_in("DELTA_GRPC", manifests).await
-    }
-
-    /// With one of the two forms of the protocol.
-    async fn start_in(form: &str, manifests: &str) -> anyhow::Result<Self> {
-        let [xds] = paths::free_ports()?;
-        let xds = format!("127.0.0.1:{xds}");
-        let arguments = ["--envoy", "none", "--xds-address", &xds];
-        let world = World::start_with(manifests, &arguments).await?;
-        let bootstrap = chiton(&["bootstrap", "--xds-address", &xds]).await?;
-        let mut bootstrap: Value = serde_json::from_str(&bootstrap.stdout)?;
-        let document = bootstrap.as_object_mut().context("a bootstrap")?;
-        document
-            .remove("layered_runtime")
-            .context("limits of regular expressions")?;
-        bootstrap["dynamic_resources"]["ads_config"]["api_type"] = form.into();
-        let dir = tempfile::tempdir()?;
-        let file = dir.path().join("bootstrap.json");
-        std::fs::write(&file, bootstrap.to_string())?;
-        let mut command = Command::new(paths::envoy()?);
-        command.arg("--config-path").arg(&file).args([
-            "--disable-hot-restart",
-            "--log-level",
-            "warning",
-        ]);
-        let envoy = Process::start(&mut command, &dir.path().join("envoy.log"))?;
-        Ok(Self {
-            world,
-            envoy,
-            _dir: dir,
-        })
-    }
-
-    /// Waits until an object is held, and returns what is said of it.
-    async fn held(&self, kind: &str, name: &str) -> anyhow::Result<String> {
-        let host = &self.world.host;
-        wait::until(&format!("{kind} {name} is held"), async || {
-            let object = host.object(kind, name).await;
-            let object = object.map_err(|error| format!("{error:#}"))?;
-            let conditions = object["conditions"].as_array().cloned();
-            let mut conditions = conditions.unwrap_or_default().into_iter();
-            conditions
-                .find(|it| it["type"] == "Programmed" && it["reason"] == "Rejected")
-                .and_then(|it| Some(it["message"].as_str()?.to_owned()))
-                .ok_or_else(|| format!("{object:#}\n{}", host.output()))
-        })
-        .await
-    }
-
-    async fn stop(mut self) -> anyhow::Result<()> {
-        assert_eq!(self.envoy.ended(), None, "{}", self.envoy.output());
-        self.envoy.signal(Signal::SIGKILL)?;
-        self.envoy.wait().await?;
-        self.world.host.stop().await
-    }
-}
-
-/// A match of an expression that takes `/<name>` and is fine, and too large for the Envoy here.
-fn large(name: &str) -> String {
-    format!("{{path: {{type: RegularExpression, value: '/{name}[a-z]{{0,60}}'}}}}")
-}
-
-/// A route `/<name>` to a backend.
-fn good(name: &str, backend: &str) -> String {
-    on_host(name, &rule(&prefix(&format!("/{name}")), &to(backend)))
-}
-
-/// A route that Envoy refuses.
-fn bad(name: &str) -> String {
-    on_host(name, &rule(&large(name), &to("c")))
-}
-
-/// A route of the one host that all share.
-fn on_host(name: &str, rules: &str) -> String {
-    route_with(name, "parentRefs: [{name: gateway}]", rules)
-}
-
-fn load(world: &World, path: &str) -> Load {
-    let ok = |answer: &Answer| match answer.status.as_u16() {
-        200 => Ok(()),
-        status => Err(format!("status {status}")),
-    };
-    Load::start_checked(world.port, &world.get(path), 2, 50, ok)
-}
+use chiton_tests::manifests::policy;
+use chiton_tests::{Load, module, wait};
+use strict::{Kind, Strict, bad, good, load};
 
 #[tokio::test]
 async fn one_route_is_held_under_load_and_its_neighbours_serve_and_change() -> anyhow::Result<()> {
@@ -152,7 +52,7 @@ async fn one_route_is_held_under_load_and_its_neighbours_serve_and_change() -> a
 #[tokio::test]
 async fn in_the_state_of_the_world_the_same_object_is_held() -> anyhow::Result<()> {
     let both = good("good", "a") + &good("turn", "a");
-    let strict = Strict::start_in("GRPC", &both).await?;
+    let strict = Strict::start_with(&both, &[Kind::StrictSotw]).await?;
     let world = &strict.world;
     world.served_by("/turn", "a").await?;
     world.host.programmed("HTTPRoute", "turn").await?;

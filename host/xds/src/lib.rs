@@ -1,5 +1,5 @@
-//! An xDS server: keyed resources in, delta ADS with VHDS out, and a ledger of what each client
-//! acknowledged.
+//! An xDS server: keyed resources in, ADS out (delta, with and without VHDS, and state of the world),
+//! and a ledger of what each client acknowledged.
 //!
 //! Clients (proxies) come in groups, named by `node.cluster`. [`Server::publish`] changes the
 //! resources of a group; every client of the group is brought there with as few messages as the

@@ -1,23 +1,29 @@
 // Rawads is an xDS client without a proxy behind it: one ADS stream (or several), clusters and
-// listeners as wildcards, endpoints, route configurations and virtual hosts as these refer to them.
-// It acknowledges everything, and prints a line for each response:
+// listeners as wildcards, endpoints, route configurations, virtual hosts, and in delta also secrets and
+// filter settings, as these refer to them. It acknowledges everything, and prints a line for each
+// response:
 //
 //	Cluster a@1f2e... b@77ab... -c          delta: names with versions in order, then what is gone
 //	Cluster version=5 a b                   state of the world: the version of all, then the names
 //
-// After the name of a route configuration stand the virtual hosts in it: r[r/a,r/b].
+// After the name of a route configuration stand the virtual hosts in it: r[r/a,r/b]. With -refuse it
+// takes nothing of a delta response in which a resource of that type has that text, and prints the line
+// with "refused" before it.
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"log"
+	"slices"
 	"strings"
 	"sync"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -31,10 +37,22 @@ func main() {
 	group := flag.String("group", "default", "node.cluster")
 	mode := flag.String("mode", "delta", "delta or sotw")
 	agent := flag.String("agent", "envoy", "node.user_agent_name; envoy is what knows VHDS")
+	refuse := flag.String("refuse", "", "TYPE:TEXT, for example Cluster:evil; delta only")
 	streams := flag.Int("streams", 1, "connections with one stream each; with more than one nothing is printed")
 	flag.Parse()
 
-	run := runDelta
+	refusedType, refusedText, _ := strings.Cut(*refuse, ":")
+	refuses := func(response *discoveryv3.DeltaDiscoveryResponse) bool {
+		if *refuse == "" || shortName(response.TypeUrl) != refusedType {
+			return false
+		}
+		return slices.ContainsFunc(response.Resources, func(resource *discoveryv3.Resource) bool {
+			return bytes.Contains(resource.GetResource().GetValue(), []byte(refusedText))
+		})
+	}
+	run := func(ads discoveryv3.AggregatedDiscoveryServiceClient, node *corev3.Node, show func(string)) error {
+		return runDelta(ads, node, refuses, show)
+	}
 	if *mode == "sotw" {
 		run = runSotw
 	}
@@ -69,13 +87,18 @@ func connect(server string, node *corev3.Node, run runner, show func(string)) er
 	return run(discoveryv3.NewAggregatedDiscoveryServiceClient(connection), node, show)
 }
 
-func runDelta(ads discoveryv3.AggregatedDiscoveryServiceClient, node *corev3.Node, show func(string)) error {
+func runDelta(
+	ads discoveryv3.AggregatedDiscoveryServiceClient,
+	node *corev3.Node,
+	refuses func(*discoveryv3.DeltaDiscoveryResponse) bool,
+	show func(string),
+) error {
 	stream, err := ads.DeltaAggregatedResources(context.Background())
 	if err != nil {
 		return err
 	}
 	has := newState()
-	subscribed := map[string]set{endpoints: {}, routeConfigs: {}}
+	subscribed := map[string]set{endpoints: {}, secrets: {}, extensions: {}, routeConfigs: {}}
 	var vhds bool
 	for _, kind := range []string{clusters, listeners} {
 		request := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: kind, Node: node}
@@ -89,7 +112,19 @@ func runDelta(ads discoveryv3.AggregatedDiscoveryServiceClient, node *corev3.Nod
 		if err != nil {
 			return err
 		}
+		acknowledgement := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: response.TypeUrl, ResponseNonce: response.Nonce}
 		words := []string{shortName(response.TypeUrl)}
+		if refuses(response) {
+			for _, resource := range response.Resources {
+				words = append(words, resource.Name)
+			}
+			show("refused " + strings.Join(words, " "))
+			acknowledgement.ErrorDetail = &statuspb.Status{Code: 3, Message: "rawads was told to refuse this"}
+			if err := stream.Send(acknowledgement); err != nil {
+				return err
+			}
+			continue
+		}
 		for _, resource := range response.Resources {
 			_, inline, err := has.put(resource.Resource)
 			if err != nil {
@@ -123,7 +158,6 @@ func runDelta(ads discoveryv3.AggregatedDiscoveryServiceClient, node *corev3.Nod
 			vhds = true
 			requests = append(requests, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: virtualHosts})
 		}
-		acknowledgement := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: response.TypeUrl, ResponseNonce: response.Nonce}
 		for _, request := range append(requests, acknowledgement) {
 			if err := stream.Send(request); err != nil {
 				return err

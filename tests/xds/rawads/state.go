@@ -6,17 +6,21 @@ import (
 	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
 const (
 	clusters     = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 	endpoints    = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+	secrets      = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
+	extensions   = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"
 	listeners    = "type.googleapis.com/envoy.config.listener.v3.Listener"
 	routeConfigs = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 	virtualHosts = "type.googleapis.com/envoy.config.route.v3.VirtualHost"
@@ -42,15 +46,22 @@ func (s set) without(other set) []string {
 
 // references are the resources that a resource needs.
 type references struct {
-	endpoints, routeConfigs []string
-	vhds                    bool
+	// Names by type.
+	names map[string][]string
+	vhds  bool
 }
 
 // state is what the client has: for each type, what each resource refers to.
 type state map[string]map[string]references
 
 func newState() state {
-	return state{clusters: {}, endpoints: {}, listeners: {}, routeConfigs: {}, virtualHosts: {}}
+	has := state{}
+	for _, kind := range []string{
+		clusters, endpoints, secrets, extensions, listeners, routeConfigs, virtualHosts,
+	} {
+		has[kind] = map[string]references{}
+	}
+	return has
 }
 
 // put notes a resource. It returns its name, and what is to be shown after it.
@@ -59,7 +70,12 @@ func (s state) put(resource *anypb.Any) (name, inline string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	refers := references{}
+	refers := references{names: map[string][]string{}}
+	need := func(kind, name string) {
+		if name != "" {
+			refers.names[kind] = append(refers.names[kind], name)
+		}
+	}
 	switch message := message.(type) {
 	case *clusterv3.Cluster:
 		name = message.Name
@@ -68,7 +84,7 @@ func (s state) put(resource *anypb.Any) (name, inline string, err error) {
 			if service == "" {
 				service = name
 			}
-			refers.endpoints = []string{service}
+			need(endpoints, service)
 		}
 	case *listenerv3.Listener:
 		name = message.Name
@@ -77,16 +93,30 @@ func (s state) put(resource *anypb.Any) (name, inline string, err error) {
 			for _, filter := range chain.GetFilters() {
 				managers = append(managers, filter.GetTypedConfig())
 			}
+			context := &tlsv3.DownstreamTlsContext{}
+			socket := chain.GetTransportSocket().GetTypedConfig()
+			if socket.MessageIs(context) && socket.UnmarshalTo(context) == nil {
+				for _, secret := range context.GetCommonTlsContext().GetTlsCertificateSdsSecretConfigs() {
+					need(secrets, secret.Name)
+				}
+			}
 		}
 		for _, manager := range managers {
 			http := &hcmv3.HttpConnectionManager{}
 			if !manager.MessageIs(http) || manager.UnmarshalTo(http) != nil {
 				continue
 			}
-			if routeConfig := http.GetRds().GetRouteConfigName(); routeConfig != "" {
-				refers.routeConfigs = append(refers.routeConfigs, routeConfig)
+			need(routeConfigs, http.GetRds().GetRouteConfigName())
+			for _, filter := range http.HttpFilters {
+				if filter.GetConfigDiscovery() != nil {
+					need(extensions, filter.Name)
+				}
 			}
 		}
+	case *tlsv3.Secret:
+		name = message.Name
+	case *corev3.TypedExtensionConfig:
+		name = message.Name
 	case *endpointv3.ClusterLoadAssignment:
 		name = message.ClusterName
 	case *routev3.RouteConfiguration:
@@ -114,16 +144,12 @@ func (s state) clear(typeURL string) {
 	clear(s[typeURL])
 }
 
-// referredTo returns names of endpoints or route configurations that something refers to.
+// referredTo returns names of a type that something refers to.
 func (s state) referredTo(typeURL string) set {
 	names := set{}
 	for _, kind := range []string{clusters, listeners} {
 		for refers := range maps.Values(s[kind]) {
-			wanted := refers.endpoints
-			if typeURL == routeConfigs {
-				wanted = refers.routeConfigs
-			}
-			for _, name := range wanted {
+			for _, name := range refers.names[typeURL] {
 				names[name] = true
 			}
 		}

@@ -103,8 +103,15 @@ impl Holder {
         let text: Arc<str> = rejection.text.as_str().into();
         let Some(number) = self.flights.published(&place, &rejection.version) else {
             debug!(resource = %place.1, "a proxy refused what others have accepted");
+            if !self.flights.contains(&place) {
+                self.flights.note_dissent(&place, proxies);
+            }
             return;
         };
+        if self.flights.is_dissent(&place, proxies) {
+            debug!(resource = %place.1, "a proxy refused again what others have accepted");
+            return;
+        }
         let is_newest = self.flights.reject(&place, &rejection.version, &text);
         if is_newest && self.is_due(&place) {
             self.put_off.insert(place);
@@ -148,6 +155,9 @@ impl Holder {
         proxies: &dyn Proxies,
         now: Instant,
     ) -> bool {
+        if self.flights.is_dissent(place, proxies) {
+            return false;
+        }
         self.flights.ask(place, proxies);
         if number == self.number && self.leave_out_unknown(place, proxies) {
             return true;
@@ -155,6 +165,9 @@ impl Holder {
         let suspects = self.suspects(place, number, proxies);
         if suspects.is_empty() {
             if number == self.number && !self.is_inquired(place) {
+                if self.flights.note_dissent(place, proxies) {
+                    self.acquit(place);
+                }
                 error!(
                     fleet = &*place.0, resource = %place.1, %text,
                     "a proxy refused a resource and no object is to blame: it keeps what it has"
@@ -168,7 +181,7 @@ impl Holder {
             return false;
         };
         for suspect in &suspects {
-            let text = format!("{}: {text}", place.1);
+            let text = words(place, text);
             inquiry.texts.insert(suspect.clone(), text);
         }
         self.touched.extend(suspects.iter().cloned());
@@ -176,6 +189,19 @@ impl Holder {
         self.step(index, culprits);
         self.inquiries.retain(|it| !it.search.is_over());
         true
+    }
+
+    /// A proxy that has nothing of a resource rejects it without those too that are held for what it
+    /// said of it: they are tried again, and it is for the others to say.
+    fn acquit(&mut self, place: &Place) {
+        let said = words(place, "");
+        let contributors = self.synchronizer.contributors(place);
+        for key in contributors.content.iter().chain(&contributors.frame) {
+            let held = self.held.get(key);
+            if held.is_some_and(|held| held.text.starts_with(&said)) {
+                self.release(key);
+            }
+        }
     }
 
     /// Objects that put something into a resource that proxies have not accepted in it, in the order
@@ -357,6 +383,11 @@ impl Holder {
         }
         asked || places.is_empty() || places.iter().all(|it| self.flights.is_unexplained(it))
     }
+}
+
+/// What is said of a rejected resource.
+fn words(place: &Place, text: &str) -> String {
+    format!("{}: {text}", place.1)
 }
 
 /// The order in which suspects are let in. An object is judged only once those that it stands on are

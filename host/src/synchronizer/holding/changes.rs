@@ -128,7 +128,7 @@ impl Holder {
     }
 
     /// Tries a held object again.
-    fn release(&mut self, key: &Key) {
+    pub(super) fn release(&mut self, key: &Key) {
         if let Some(held) = self.held.remove(key) {
             info!(object = %key, "an object that proxies refused is tried again");
             let open = Open {

@@ -3,11 +3,15 @@
 //! Every publish has a number. A resource is *in flight* from the publish that changed it until all
 //! proxies have accepted its newest version; of the versions in between it is known which publish
 //! they are of, because a verdict may come when another version is on its way already.
+//!
+//! A proxy that comes when a resource is accepted, and rejects it, *dissents*: it has none of it, so
+//! what it says of later versions is no verdict on what changed in them. It is heard again once it has
+//! accepted one.
 
 use super::Proxies;
 use crate::synchronizer::Delta;
 use chiton_xds::{Change, Possession, ResourceName, ResourceType};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -81,6 +85,8 @@ impl Flight {
 #[derive(Debug, Default)]
 pub struct Flights {
     fleets: BTreeMap<Arc<str>, BTreeMap<ResourceName, Flight>>,
+    /// Resources that proxies dissent from.
+    dissent: BTreeSet<Place>,
     /// Where the next look begins.
     cursor: Option<Place>,
 }
@@ -93,7 +99,10 @@ impl Flights {
         for (fleet, changes) in &delta.resources {
             for change in changes {
                 match change {
-                    Change::Remove(name) => self.remove(fleet, name),
+                    Change::Remove(name) => {
+                        self.remove(fleet, name);
+                        self.dissent.remove(&(fleet.as_str().into(), name.clone()));
+                    }
                     Change::Put(resource) if resource.name.kind != ResourceType::Endpoints => {
                         let name = &resource.name;
                         let flights = self.fleets.entry(fleet.as_str().into()).or_default();
@@ -114,6 +123,7 @@ impl Flights {
     /// everything.
     pub fn look(&mut self, proxies: &dyn Proxies, most: usize) {
         self.fleets.retain(|fleet, _| !proxies.is_settled(fleet));
+        self.dissent.retain(|(fleet, _)| !proxies.is_settled(fleet));
         for place in self.next_places(most) {
             self.ask(&place, proxies);
         }
@@ -141,11 +151,13 @@ impl Flights {
 
     /// Asks the proxies about a resource.
     pub fn ask(&mut self, place: &Place, proxies: &dyn Proxies) {
+        let dissents = self.dissent.contains(place);
         let Some(flight) = self.get_mut(place) else {
             return;
         };
         let possessions = proxies.possessions(&place.0, &place.1);
         let counted = possessions.iter().filter(|has| has.synced);
+        let counted = counted.filter(|has| !(dissents && has_none(has)));
         let Some(accepted) = counted.map(|has| flight.accepted_by(has)).min() else {
             return;
         };
@@ -155,6 +167,29 @@ impl Flights {
             .is_some_and(|(number, _)| *number <= flight.accepted)
         {
             self.remove(&place.0, &place.1);
+        }
+    }
+
+    /// Notes that proxies reject a resource of which they have nothing and others have accepted a
+    /// form. Whether that is so.
+    pub fn note_dissent(&mut self, place: &Place, proxies: &dyn Proxies) -> bool {
+        let possessions = proxies.possessions(&place.0, &place.1);
+        let is_accepted = possessions.iter().any(|has| has.accepted.is_some());
+        let mut rejecting = possessions.iter().filter(|has| has.rejected).peekable();
+        let dissents = is_accepted && rejecting.peek().is_some() && rejecting.all(has_none);
+        if dissents {
+            self.dissent.insert(place.clone());
+        }
+        dissents
+    }
+
+    /// Whether all proxies that reject a resource now dissent from it.
+    #[must_use]
+    pub fn is_dissent(&self, place: &Place, proxies: &dyn Proxies) -> bool {
+        self.dissent.contains(place) && {
+            let possessions = proxies.possessions(&place.0, &place.1);
+            let mut rejecting = possessions.iter().filter(|has| has.rejected);
+            rejecting.all(has_none)
         }
     }
 
@@ -227,6 +262,12 @@ impl Flights {
         flight.rejection().cloned()
     }
 
+    /// Whether a resource is in flight.
+    #[must_use]
+    pub fn contains(&self, place: &Place) -> bool {
+        self.get(place).is_some()
+    }
+
     /// Whether everything is accepted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -249,4 +290,9 @@ impl Flights {
             }
         }
     }
+}
+
+/// Whether a proxy has accepted no form of what it rejects.
+fn has_none(has: &Possession) -> bool {
+    has.rejected && has.accepted.is_none()
 }

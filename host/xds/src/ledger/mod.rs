@@ -4,15 +4,17 @@
 //! connected clients and asks them. An answer costs the number of resources asked about times the
 //! number of the group's clients, whatever else they have.
 
+mod left;
 mod summary;
 
 use crate::rows::Verdict;
-use crate::session::Session;
+use crate::session::{Clusters, Session};
 use crate::{ResourceName, ResourceType};
+use left::Left;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 use tokio::sync::watch;
 
 pub use summary::{
@@ -29,6 +31,7 @@ pub struct Ledger {
     groups: Mutex<HashMap<String, Vec<Arc<Proxy>>>>,
     changes: watch::Sender<u64>,
     rejections: Mutex<VecDeque<RejectionEvent>>,
+    left: Mutex<Left>,
 }
 
 impl Ledger {
@@ -149,6 +152,7 @@ impl Ledger {
             Some(Possession {
                 sent: row.sent.clone(),
                 accepted: row.acked.clone(),
+                rejected: row.nack.is_some(),
                 synced: session.is_synced(),
             })
         };
@@ -189,7 +193,27 @@ impl Ledger {
             }
         }
         drop(groups);
+        if let Some(clusters) = proxy.session().clusters() {
+            let now = Instant::now();
+            self.left()
+                .put(&proxy.group, &proxy.node, clusters.clone(), now);
+        }
         self.changed();
+    }
+
+    /// The clusters that a client of this name had on its last stream, as far as that matters.
+    pub(crate) fn clusters_of(&self, group: &str, node: &str) -> Clusters {
+        // That the last stream has ended is sometimes noticed late.
+        let streams = self.group(group).into_iter().rev();
+        streams
+            .filter(|proxy| proxy.node == node)
+            .find_map(|proxy| proxy.session().clusters().cloned())
+            .or_else(|| self.left().take(group, node, Instant::now()))
+            .unwrap_or_default()
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes a rejection.

@@ -123,6 +123,8 @@ pub struct Possession {
     pub sent: Arc<str>,
     /// Version that it accepted last and has not been sent anew since.
     pub accepted: Option<Arc<str>>,
+    /// Whether it rejected what it was sent last.
+    pub rejected: bool,
     /// Whether it had everything once since it connected. Until then it does not count.
     pub synced: bool,
 }

@@ -15,6 +15,7 @@
 //!
 //! - `requests`: subscriptions;
 //! - `sotw`: requests of the state of the world, said in delta;
+//! - `returning`: what clients of the state of the world cannot say when they return;
 //! - `answers`: acknowledgements and rejections;
 //! - `responses`: which names go into a response;
 //! - `contents`: what a response holds besides;
@@ -25,6 +26,7 @@ mod contents;
 mod order;
 mod requests;
 mod responses;
+mod returning;
 mod sotw;
 mod subscription;
 #[cfg(test)]
@@ -42,6 +44,7 @@ use subscription::Subscription;
 
 pub(crate) use answers::Feedback;
 pub(crate) use requests::Request;
+pub(crate) use returning::Clusters;
 pub(crate) use sotw::StateRequest;
 
 /// How a client is spoken to.
@@ -112,6 +115,8 @@ pub(crate) struct Session {
     fresh_clusters: BTreeSet<Arc<str>>,
     /// Whether the client brought resources along from an earlier stream.
     returned: bool,
+    /// Clusters from an earlier stream that it cannot say that it has. Empty from the first response on.
+    had: Clusters,
     /// Clusters that the newest response repeats in an earlier form than that which was sent last.
     reverted_clusters: BTreeSet<Arc<str>>,
     nonce: u64,
@@ -130,6 +135,7 @@ impl Session {
             fresh: BTreeSet::new(),
             fresh_clusters: BTreeSet::new(),
             returned: false,
+            had: Clusters::new(),
             reverted_clusters: BTreeSet::new(),
             nonce: 0,
             opened: now,
@@ -155,6 +161,12 @@ impl Session {
                 let is_new = before.get(kind, &name).is_none() || self.dialect.inline;
                 if kind == ResourceType::RouteConfiguration && is_new {
                     self.mark_virtual_hosts(&name, false);
+                }
+                if kind == ResourceType::Cluster
+                    && self.snapshot.get(kind, &name).is_none()
+                    && let Some(gone) = before.get(kind, &name)
+                {
+                    self.note_gone_cluster(gone);
                 }
                 self.mark(kind, name, false);
             }

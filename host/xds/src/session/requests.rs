@@ -125,7 +125,7 @@ impl Session {
     }
 
     /// The client has this form.
-    fn has(&mut self, kind: ResourceType, entry: Option<&Arc<Entry>>) {
+    pub(super) fn has(&mut self, kind: ResourceType, entry: Option<&Arc<Entry>>) {
         let Some(entry) = entry else { return };
         let repeats = self.repeats(kind);
         let subscription = &mut self.subscriptions[kind];

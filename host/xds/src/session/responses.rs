@@ -45,6 +45,9 @@ impl Batch {
 impl Session {
     /// The next response that puts resources; none if on a closer look nothing has changed.
     pub(super) fn next_puts(&mut self, kind: ResourceType, now: Instant) -> Option<Response> {
+        if kind == ResourceType::Cluster {
+            self.recall_clusters();
+        }
         let mut batch = self.collect(kind);
         if !batch.leaving.is_empty() {
             self.leave(kind, std::mem::take(&mut batch.leaving), now);

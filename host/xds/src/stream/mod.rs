@@ -131,12 +131,13 @@ impl Service {
             return;
         }
         let snapshots = self.shared.groups.watch(&group);
-        let session = Session::new(
+        let mut session = Session::new(
             self.shared.limits,
             dialect,
             snapshots.borrow().clone(),
             Instant::now(),
         );
+        session.had(self.shared.ledger.clusters_of(&group, &id));
         let proxy = Arc::new(Proxy::new(id, group.clone(), address, session));
         let mut stream = Stream::open(self.shared.clone(), proxy, outbox);
         let end = stream

@@ -20,6 +20,7 @@ type Refuses = fn(&Resource) -> bool;
 struct Row {
     sent: Arc<str>,
     accepted: Option<Arc<str>>,
+    rejected: bool,
 }
 
 /// A connected proxy.
@@ -74,6 +75,7 @@ impl Fleet {
         }
         row.accepted.take_if(|accepted| *accepted == version);
         row.sent = version;
+        row.rejected = false;
         proxy.asked.push(resource.clone());
         true
     }
@@ -89,7 +91,12 @@ impl Fleet {
             || (self.refuses)(&resource)
             || (it.strict && resource.body.windows(6).any(|part| part == b"strict"));
         let version: Arc<str> = resource.version.as_str().into();
+        let row = it.rows.get_mut(&resource.name);
+        let row = row.filter(|row| row.sent == version);
         if is_bad {
+            if let Some(row) = row {
+                row.rejected = true;
+            }
             self.rejections.push(RejectionEvent {
                 number: self.rejections.len() as u64 + 1,
                 group: "default".into(),
@@ -97,9 +104,7 @@ impl Fleet {
                 version,
                 text: format!("proxy {proxy} says no"),
             });
-        } else if let Some(row) = it.rows.get_mut(&resource.name)
-            && row.sent == version
-        {
+        } else if let Some(row) = row {
             row.accepted = Some(version);
         }
         true
@@ -116,6 +121,7 @@ impl Proxies for Fleet {
         rows.map(|row| Possession {
             sent: row.sent.clone(),
             accepted: row.accepted.clone(),
+            rejected: row.rejected,
             synced: true,
         })
         .collect()

@@ -39,7 +39,7 @@ proptest! {
     #[test]
     fn at_last_exactly_the_culprits_are_held(
         steps in prop::collection::vec(step(), 1..120),
-        proxies in 1usize..3,
+        proxies in 1usize..4,
     ) {
         let mut bench = Bench::new();
         for _ in 1..proxies {

@@ -176,6 +176,45 @@ fn one_of_several_proxies_is_enough_and_the_first_is_quoted() {
     assert!(bench.serves("/good") && !bench.serves("/strict"));
 }
 
+/// A proxy that comes when others have accepted what it refuses, and whether something changes before
+/// it has said so.
+fn a_strict_proxy_comes(in_the_middle: bool) {
+    let mut bench = Bench::new();
+    bench.route("turn", "/strict");
+    bench.route("good", "/good");
+    bench.settle();
+    bench.connect(true);
+    if !in_the_middle {
+        bench.settle();
+    }
+    bench.route("good", "/better");
+    bench.settle();
+    assert!(bench.held().is_empty() && bench.serves("/better"));
+    // What the others refuse is held all the same.
+    bench.route("bad", "/evil");
+    bench.route("good", "/best");
+    bench.settle();
+    assert_eq!(bench.held(), ["bad"]);
+    assert!(bench.serves("/best"));
+    // Once it has something its word counts.
+    bench.route("turn", "/turn");
+    bench.settle();
+    bench.route("turn", "/strict");
+    bench.settle();
+    assert_eq!(bench.held(), ["bad", "turn"]);
+    assert!(bench.serves("/turn") && bench.serves("/best"));
+}
+
+#[test]
+fn a_proxy_that_never_had_a_resource_is_no_judge_of_its_changes() {
+    a_strict_proxy_comes(false);
+}
+
+#[test]
+fn nor_if_something_changes_while_it_comes() {
+    a_strict_proxy_comes(true);
+}
+
 #[test]
 fn without_a_suspect_nobody_is_held_and_nothing_is_tried() {
     let mut bench = Bench::new();

@@ -320,6 +320,80 @@ fn a_cluster_stays_until_nothing_refers_to_it() {
     );
 }
 
+/// A client that returns cannot say what it has: clusters that went meanwhile stay in the responses
+/// until its routes lead elsewhere.
+#[test]
+fn a_client_that_returns_keeps_a_cluster_until_nothing_refers_to_it() {
+    let old = [
+        (Cluster, "old=1"),
+        (Cluster, "same=1"),
+        (Listener, "l=1"),
+        (RouteConfiguration, "r=1"),
+    ];
+    let mut before = connect(&old);
+    before.state(Cluster, &[], "");
+    assert!(
+        before.session.clusters().is_none(),
+        "it has not accepted them yet"
+    );
+    before.state(Cluster, &[], "1");
+    let had = before.session.clusters().unwrap().clone();
+    let new = [
+        (Cluster, "new=1"),
+        (Cluster, "same=1"),
+        (Listener, "l=1"),
+        (RouteConfiguration, "r=2"),
+    ];
+
+    // One that has nothing, though it is called the same, is not sent it.
+    let mut other = connect(&new);
+    other.session.had(had.clone());
+    assert_eq!(other.state(Cluster, &[], ""), ["Cluster new=1 same=1 #1"]);
+
+    let mut client = connect(&new);
+    client.session.had(had);
+    let first = StateRequest {
+        version: "7".to_owned(),
+        ..StateRequest::default()
+    };
+    client.session.on_state_request(Cluster, first);
+    assert_eq!(client.poll(), ["Cluster new=1 old=1 same=1 #1"]);
+    assert_eq!(client.state(Cluster, &[], "1"), NOTHING);
+    client.state(Listener, &[], "");
+    assert_eq!(client.state(Listener, &[], "2"), NOTHING);
+    client.state(RouteConfiguration, &["r"], "");
+    assert_eq!(
+        client.state(RouteConfiguration, &["r"], "3"),
+        ["Cluster new=1 same=1 #4"]
+    );
+    client.state(Cluster, &[], "4");
+    assert!(client.session.is_synced());
+}
+
+/// The same where the server restarts and serves what was saved, until it knows the truth.
+#[test]
+fn what_was_restored_and_is_gone_stays_until_nothing_refers_to_it() {
+    let mut client = connect(&[(Cluster, "old=1")]);
+    client.snapshot.silence(&[Secret]);
+    client.publish(&[]);
+    let first = StateRequest {
+        version: "7".to_owned(),
+        ..StateRequest::default()
+    };
+    client.session.on_state_request(Cluster, first);
+    assert_eq!(client.poll(), NOTHING);
+    client.snapshot.silence(&[]);
+    assert_eq!(
+        client.publish(&[(Cluster, "new=1"), (Cluster, "-old")]),
+        ["Cluster new=1 old=1 #1"]
+    );
+    client.state(Cluster, &[], "1");
+    assert_eq!(
+        client.after(Limits::default().break_after),
+        ["Cluster new=1 #2"]
+    );
+}
+
 /// A changed cluster is followed by its endpoints (a warming cluster waits for them).
 #[test]
 fn a_changed_cluster_is_followed_by_its_endpoints() {
