@@ -166,5 +166,11 @@ pub fn on_host(name: &str, rules: &str) -> String {
 
 /// A steady load on a path, of which every answer must be a 200.
 pub fn load(world: &World, path: &str) -> Load {
-    Load::start(world.port, &world.get(path), 2, 50)
+    let asked = path.to_owned();
+    Load::start_checked(world.port, &world.get(path), 2, 50, move |answer| {
+        if answer.status == 200 {
+            return Ok(());
+        }
+        Err(format!("{asked}: {answer:?}"))
+    })
 }

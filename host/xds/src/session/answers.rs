@@ -170,6 +170,7 @@ impl Session {
         if is_proven {
             subscription.forms.remove(&entry.name);
         }
+        self.refers_on(*kind);
     }
 
     /// Has parts of a rejected response sent again: all if the culprits are known, else in halves.

@@ -89,6 +89,22 @@ impl Session {
         });
     }
 
+    /// The client rejected a resource and has the form before: removals of what that may refer to
+    /// wait for the next form.
+    pub(super) fn refers_on(&mut self, kind: ResourceType) {
+        let next = self.subscriptions[self.carrier(kind)].changed + 1;
+        for gone in REMOVALS {
+            let Some(position) = refer_to(gone).iter().position(|other| *other == kind) else {
+                continue;
+            };
+            for leaving in &mut self.subscriptions[gone].leaving {
+                if let Some(mark) = leaving.after.get_mut(position) {
+                    *mark = next;
+                }
+            }
+        }
+    }
+
     /// Whether removals need not wait any longer.
     pub(super) fn may_leave(&self, kind: ResourceType, leaving: &Leaving, now: Instant) -> bool {
         if now >= leaving.since + self.limits.break_after {
@@ -98,7 +114,10 @@ impl Session {
         others.into_iter().all(|(other, mark)| {
             let subscription = &self.subscriptions[self.carrier(*other)];
             if subscription.opened {
-                subscription.clean >= *mark && subscription.leaving.is_empty()
+                // What rejects a form has the one before, which may refer to the removed.
+                subscription.clean >= *mark
+                    && subscription.leaving.is_empty()
+                    && self.rows(*other).nacked() == 0
             } else {
                 // A client that reconnects asks for one type after the other.
                 now >= self.opened + self.limits.break_after

@@ -2,6 +2,34 @@
 
 use super::*;
 
+/// A virtual host that is rejected leads where its earlier form leads: a cluster that nothing else
+/// refers to stays for the time that it takes to publish another form.
+#[test]
+fn a_cluster_stays_while_what_may_refer_to_it_is_rejected() {
+    let mut client = Client::connect(&[
+        (Cluster, "old=1"),
+        (Listener, "l=1"),
+        (RouteConfiguration, "r=1"),
+    ]);
+    client.subscribe(Cluster, &[]);
+    client.ack(Cluster, 1);
+    client.subscribe(Listener, &[]);
+    client.ack(Listener, 2);
+    client.subscribe(RouteConfiguration, &["r"]);
+    client.ack(RouteConfiguration, 3);
+    client.subscribe(VirtualHost, &[]);
+    assert_eq!(
+        client.publish(&[(RouteConfiguration, "r=2"), (Cluster, "-old")]),
+        ["RouteConfiguration r=2 #4"]
+    );
+    assert_eq!(client.nack(RouteConfiguration, 4, "no"), NOTHING);
+    assert_eq!(
+        client.publish(&[(RouteConfiguration, "r=3")]),
+        ["RouteConfiguration r=3 #5"]
+    );
+    assert_eq!(client.ack(RouteConfiguration, 5), ["Cluster -old #6"]);
+}
+
 #[test]
 fn a_rejected_version_is_not_sent_again_but_the_next_is() {
     let mut client = Client::connect(&[(Listener, "a=1")]);
