@@ -180,17 +180,16 @@ impl Synchronizer {
                 &planned.route,
                 planned.rule.as_deref(),
             );
-            let (_, own) = match last.take().filter(|(known, _)| *known == bearer) {
-                Some(known) => last.insert(known),
-                None => {
-                    let mut here = Outcome::default();
-                    let (api, route, rule) = bearer;
-                    let own = effects::own(&self.policies, api, route, rule, &mut here);
-                    own_names.extend(own.keys().copied());
-                    let own = effects::against(own, wide, &mut here);
-                    outcome.absorb(here);
-                    last.insert((bearer, own))
-                }
+            let (_, own) = if let Some(known) = last.take().filter(|(known, _)| *known == bearer) {
+                last.insert(known)
+            } else {
+                let mut here = Outcome::default();
+                let (api, route, rule) = bearer;
+                let own = effects::own(&self.policies, api, route, rule, &mut here);
+                own_names.extend(own.keys().copied());
+                let own = effects::against(own, wide, &mut here);
+                outcome.absorb(here);
+                last.insert((bearer, own))
             };
             let mut effects = placed(Some(own));
             if envoy::misses_preflights(&planned.entry) {

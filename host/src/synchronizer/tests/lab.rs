@@ -232,7 +232,7 @@ impl Lab {
     fn check_needed(&self) {
         for (key, findings) in &self.findings {
             for (fleet, needed) in &findings.resources {
-                for name in needed.iter() {
+                for name in needed {
                     let there = self
                         .proxies
                         .get(&**fleet)
