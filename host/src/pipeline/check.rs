@@ -9,7 +9,7 @@ use crate::sandbox::Role;
 use crate::store::{Key, Object};
 use chiton_ir::condition::words;
 use chiton_ir::policy::Effect;
-use chiton_ir::{Condition, Scope, documents, gateway, policy};
+use chiton_ir::{Condition, Scope, documents, gateway, policy, route};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ pub(super) fn typed(
                 checked.gateway = Some(Arc::new(document));
             }
             (Role::Route, documents::ROUTE) => {
-                checked.route = Some(Arc::new(decode(&name, &body)?));
+                decode::<route::Route>(&name, &body)?;
             }
             (Role::Api, documents::API) => checked.api = Some(Arc::new(decode(&name, &body)?)),
             (Role::Policy, documents::POLICY) => {

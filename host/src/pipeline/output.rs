@@ -7,14 +7,12 @@ use imbl::{OrdMap, OrdSet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Documents of one object. Each is there typed, for the host, and as the JSON that reconcilers of
-/// higher layers read.
+/// Documents of one object, as the JSON that reconcilers of higher layers read, and typed, for the
+/// host. Only of routes, of which there are many, the JSON is all: typed they take as much again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Documents {
     /// `gateway`.
     pub gateway: Option<Arc<gateway::Gateway>>,
-    /// `route`.
-    pub route: Option<Arc<route::Route>>,
     /// `api`.
     pub api: Option<Arc<api::Api>>,
     /// `policy`.
@@ -31,6 +29,18 @@ impl Documents {
             .iter()
             .find(|(other, _)| other == name)
             .map(|(_, body)| body)
+    }
+
+    /// Whether there is a `route`.
+    #[must_use]
+    pub fn is_route(&self) -> bool {
+        self.json(documents::ROUTE).is_some()
+    }
+
+    /// `route`, decoded; it was checked when it was put here.
+    #[must_use]
+    pub fn route(&self) -> Option<route::Route> {
+        serde_json::from_slice(self.json(documents::ROUTE)?).ok()
     }
 
     /// Those of a policy that has every request to its targets answered with 500; none without a

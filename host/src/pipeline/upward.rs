@@ -136,8 +136,8 @@ impl Upward {
             for (route, apis) in &self.apis_by_route {
                 let route = outputs
                     .get(route)
-                    .and_then(|result| result.documents.route.as_ref());
-                if route.is_some_and(|route| has_parent(route, key)) {
+                    .and_then(|result| result.documents.route());
+                if route.is_some_and(|route| has_parent(&route, key)) {
                     found.extend(apis.iter().cloned());
                 }
             }

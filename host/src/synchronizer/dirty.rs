@@ -5,6 +5,7 @@ use super::apis::is_api;
 use super::endpoints::is_slice;
 use super::followed::{Followed, Follower};
 use super::ids::{HostId, ListenerId, RouteConfigId};
+use crate::pipeline::Documents;
 use crate::pipeline::channel::Batch;
 use crate::store::Key;
 use chiton_ir::identity::names::{CHITON_GROUP, GATEWAY_GROUP};
@@ -90,7 +91,7 @@ impl Synchronizer {
         if self.policies.get(key).is_some() || documents.is_some_and(|it| it.policy.is_some()) {
             dirty.policies.insert(key.clone());
         }
-        if self.routes.contains_key(key) || documents.is_some_and(|it| it.route.is_some()) {
+        if self.routes.contains_key(key) || documents.is_some_and(Documents::is_route) {
             dirty.routes.insert(key.clone());
         }
         if is_api(key)

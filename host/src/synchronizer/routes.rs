@@ -66,7 +66,7 @@ impl Synchronizer {
             let document = world
                 .outputs
                 .get(&key)
-                .and_then(|result| result.documents.route.clone());
+                .and_then(|result| result.documents.route());
             let new = document.map(|route| Box::new(self.route(&key, &route, world)));
             let old = self.routes.remove(&key);
             if old != new {

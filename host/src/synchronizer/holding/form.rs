@@ -46,7 +46,7 @@ impl Form {
     pub fn documents(&self) -> Option<&Documents> {
         let documents = self.result.as_ref().map(|result| &result.documents);
         documents.filter(|it| {
-            it.gateway.is_some() || it.policy.is_some() || it.route.is_some() || it.api.is_some()
+            it.gateway.is_some() || it.policy.is_some() || it.is_route() || it.api.is_some()
         })
     }
 
@@ -110,7 +110,7 @@ impl Form {
                 }
             }
         }
-        if let Some(route) = &documents.route {
+        if let Some(route) = documents.route() {
             to.extend(route.parents.iter().map(|it| Key::from(&it.parent.object)));
             for rule in &route.rules {
                 let backends = rule.backends.iter().map(|it| &it.target);

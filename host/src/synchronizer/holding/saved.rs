@@ -10,6 +10,7 @@ use crate::pipeline::{Documents, Reconciled};
 use crate::store::{Key, Object};
 use crate::synchronizer::apis::is_api;
 use chiton_ir::documents;
+use chiton_ir::route::Route;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -187,8 +188,8 @@ fn encode(found: &Documents) -> Vec<(String, Vec<u8>)> {
     if let Some(document) = &found.policy {
         add(documents::POLICY, serde_json::to_vec(document.as_ref()));
     }
-    if let Some(document) = &found.route {
-        add(documents::ROUTE, serde_json::to_vec(document.as_ref()));
+    if let Some(document) = found.json(documents::ROUTE) {
+        add(documents::ROUTE, Ok(document.to_vec()));
     }
     if let Some(document) = &found.api {
         add(documents::API, serde_json::to_vec(document.as_ref()));
@@ -203,7 +204,9 @@ fn decode(saved: &[(String, Vec<u8>)]) -> Documents {
         match name.as_str() {
             documents::GATEWAY => found.gateway = read(body),
             documents::POLICY => found.policy = read(body),
-            documents::ROUTE => found.route = read(body),
+            documents::ROUTE => found
+                .json
+                .extend(read::<Route>(body).map(|_| (name.clone(), Arc::from(body.as_slice())))),
             documents::API => found.api = read(body),
             _ => {}
         }

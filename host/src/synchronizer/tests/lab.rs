@@ -11,7 +11,7 @@ use chiton_ir::api::Api;
 use chiton_ir::gateway::{Gateway, Listener};
 use chiton_ir::policy::Policy;
 use chiton_ir::route::Route;
-use chiton_ir::{ConditionStatus, Scope};
+use chiton_ir::{ConditionStatus, Scope, documents};
 use chiton_xds::{Change, Resource, ResourceName, ResourceType};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -105,11 +105,11 @@ impl Lab {
 
     pub fn route(&mut self, name: &str, route: Route) -> Key {
         let key = self.input(&named("gateway.networking.k8s.io/v1", "HTTPRoute", name));
-        let route = Some(Arc::new(route));
+        let json = serde_json::to_vec(&route).unwrap();
         self.output(
             &key,
             Documents {
-                route,
+                json: vec![(documents::ROUTE.to_owned(), json.into())],
                 ..Documents::default()
             },
         );
