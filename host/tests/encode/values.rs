@@ -17,7 +17,7 @@ pub fn host(hostname: &str, routes: Vec<model::RouteEntry>) -> model::VirtualHos
         listener_port: 80,
         tls: false,
         effects: model::Effects::new(),
-        routes,
+        routes: routes.into_iter().map(Arc::new).collect(),
     }
 }
 
