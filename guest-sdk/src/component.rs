@@ -9,6 +9,10 @@ use bindings::exports::chiton::reconcile::reconciler as exported;
 use chiton_ir::gateway::{LabelOperator, LabelSelector};
 use std::marker::PhantomData;
 
+/// Takes the heap that the linker laid out before it asks for more.
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 /// What `wit-bindgen` generates.
 ///
 /// The world is the union of all roles' worlds: an import that a module's code does not reach is

@@ -12,6 +12,11 @@ use std::process::{Command, Stdio};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
+/// Memory that a guest has from the start, in bytes: stack (1 MiB), data, and a heap that most calls do
+/// not outgrow, because each growth is a system call for the host. Pages cost nothing until they are
+/// touched.
+const INITIAL_MEMORY: &str = "-Clink-arg=--initial-memory=4194304";
+
 /// Name, package and role of each built-in reconciler.
 const BUILT_IN: [(&str, &str, &str); 7] = [
     ("gateway", "chiton-reconciler-gateway", "gateway"),
@@ -24,9 +29,8 @@ const BUILT_IN: [(&str, &str, &str); 7] = [
 ];
 
 /// The profile `guest` of this workspace, for crates of other workspaces.
-const PROFILE: [&str; 6] = [
+const PROFILE: [&str; 5] = [
     "profile.guest.inherits='release'",
-    "profile.guest.opt-level='s'",
     "profile.guest.lto=true",
     "profile.guest.codegen-units=1",
     "profile.guest.panic='abort'",
@@ -135,7 +139,8 @@ impl Build {
         }
         let flag =
             |(from, to): (PathBuf, &str)| format!("--remap-path-prefix={}={to}", from.display());
-        Ok(mappings.into_iter().map(flag).collect())
+        let mapped = mappings.into_iter().map(flag);
+        Ok(mapped.chain([INITIAL_MEMORY.to_owned()]).collect())
     }
 }
 
