@@ -301,9 +301,7 @@ impl Engine {
 
     /// Gives the results of stragglers to their layers.
     fn sort_late(&mut self, plan: &mut Plan) {
-        while let Some(done) = self.pool.next(Duration::ZERO) {
-            self.late.push(done);
-        }
+        self.late.extend(self.pool.next(Duration::ZERO));
         for done in self.late.drain(..) {
             self.running.remove(done.job.key());
             // Without a layer nobody needs the result any more.

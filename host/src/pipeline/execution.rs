@@ -143,14 +143,18 @@ impl Engine {
         };
         self.pool.submit(jobs.into_iter().map(|(job, _)| job));
         while !waiting.is_empty() && since.elapsed() < limit {
-            let Some(done) = self.pool.next(patience) else {
+            let left = limit.saturating_sub(since.elapsed());
+            let results = self.pool.next(patience.min(left));
+            if results.is_empty() {
                 break;
-            };
-            let key = done.job.key().clone();
-            if waiting.remove(&key).is_some() {
-                ended.insert(key, done);
-            } else {
-                self.late.push(done);
+            }
+            for done in results {
+                let key = done.job.key().clone();
+                if waiting.remove(&key).is_some() {
+                    ended.insert(key, done);
+                } else {
+                    self.late.push(done);
+                }
             }
         }
         if !waiting.is_empty() {

@@ -6,22 +6,26 @@
 use super::run::{Done, Job, run};
 use crate::store::Key;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
+
+/// Results that are handed over together while more are under way: who takes them is not woken for
+/// each.
+const TOGETHER: usize = 32;
 
 /// A pool. Dropping it lets its threads end after their current run.
 #[derive(Debug)]
 pub(super) struct Pool {
     shared: Arc<Shared>,
-    results: Receiver<Done>,
 }
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     work: Condvar,
+    /// Told when there are results to be taken.
+    ended: Condvar,
     /// Told after each result: who does not wait in [`Pool::next`] waits here.
     done: Arc<Notify>,
     /// Runs of one module at the same time.
@@ -32,6 +36,8 @@ struct Shared {
 struct State {
     queues: BTreeMap<String, Queue>,
     turn: u64,
+    /// Those that nobody has taken.
+    results: Vec<Done>,
     closed: bool,
 }
 
@@ -48,20 +54,20 @@ impl Pool {
     /// A pool of this many threads, at least 1. Without threads (the system refuses them) it does
     /// nothing, and the error says so.
     pub fn new(threads: usize) -> std::io::Result<Self> {
-        let (sender, results) = channel();
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             work: Condvar::new(),
+            ended: Condvar::new(),
             done: Arc::default(),
             share: threads.saturating_sub(1).max(1),
         });
         for number in 0..threads.max(1) {
-            let (shared, sender) = (shared.clone(), sender.clone());
+            let shared = shared.clone();
             std::thread::Builder::new()
                 .name(format!("reconcile-{number}"))
-                .spawn(move || shared.serve(&sender))?;
+                .spawn(move || shared.serve())?;
         }
-        Ok(Self { shared, results })
+        Ok(Self { shared })
     }
 
     /// Adds jobs.
@@ -93,9 +99,16 @@ impl Pool {
         queue.is_some_and(|queue| queue.running >= self.shared.share)
     }
 
-    /// The next result, if one comes in this time.
-    pub fn next(&self, patience: Duration) -> Option<Done> {
-        self.results.recv_timeout(patience).ok()
+    /// The next results; none if no run ends in this time. While there is more to run they may come a
+    /// little late, so that many come at once.
+    pub fn next(&self, patience: Duration) -> Vec<Done> {
+        let none = |state: &mut State| state.results.is_empty();
+        let (mut state, _) = self
+            .shared
+            .ended
+            .wait_timeout_while(self.shared.lock(), patience, none)
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut state.results)
     }
 
     /// See [`Shared::done`].
@@ -118,15 +131,9 @@ impl Shared {
     }
 
     /// A thread's life.
-    fn serve(&self, results: &Sender<Done>) {
+    fn serve(&self) {
         while let Some(job) = self.take() {
-            let module = job.module.name.clone();
-            let done = run(job);
-            self.finished(&module);
-            if results.send(done).is_err() {
-                return;
-            }
-            self.done.notify_one();
+            self.finished(run(job));
         }
     }
 
@@ -147,26 +154,43 @@ impl Shared {
         }
     }
 
-    fn finished(&self, module: &str) {
+    /// Takes a result. No thread needs to be woken for the job that this may have made possible: the
+    /// one that calls is about to look for it.
+    fn finished(&self, done: Done) {
         let mut state = self.lock();
+        let module = &done.job.module.name;
         if let Some(queue) = state.queues.get_mut(module) {
             queue.running = queue.running.saturating_sub(1);
             if queue.running == 0 && queue.jobs.is_empty() {
                 state.queues.remove(module);
             }
         }
+        state.results.push(done);
+        let tell = state.results.len() >= TOGETHER || !state.has_work(self.share);
         drop(state);
-        // A module that had its share may go on.
-        self.work.notify_one();
+        if tell {
+            self.ended.notify_one();
+        }
+        self.done.notify_one();
+    }
+}
+
+impl Queue {
+    fn may_run(&self, share: usize) -> bool {
+        !self.jobs.is_empty() && self.running < share
     }
 }
 
 impl State {
+    fn has_work(&self, share: usize) -> bool {
+        self.queues.values().any(|queue| queue.may_run(share))
+    }
+
     fn next(&mut self, share: usize) -> Option<Job> {
         let queue = self
             .queues
             .values_mut()
-            .filter(|queue| !queue.jobs.is_empty() && queue.running < share)
+            .filter(|queue| queue.may_run(share))
             .min_by_key(|queue| (queue.running, queue.turn))?;
         self.turn += 1;
         queue.turn = self.turn;
