@@ -6,6 +6,8 @@ use super::scan::{Found, Stamp};
 use super::{MAX_FILE_BYTES, parse};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::path::Path;
 
 /// What is found in a file.
@@ -18,9 +20,11 @@ pub enum Look {
     Gone,
 }
 
-/// Looks into a file; `holds` says whether it has good objects. Returns its stamp as well, of the same
-/// moment if it could be read; none if it is gone.
-pub fn look(found: &Found, holds: bool) -> (Look, Option<Stamp>) {
+/// What is found in a file, and its stamp: of the same moment if it could be read, none if it is gone.
+pub type Looked = (Look, Option<Stamp>);
+
+/// Looks into a file; `holds` says whether it has good objects.
+pub fn look(found: &Found, holds: bool) -> Looked {
     match read_file(&found.real) {
         Ok((bytes, stamp)) => {
             let look = if bytes.iter().all(u8::is_ascii_whitespace) {
@@ -43,6 +47,25 @@ pub fn look(found: &Found, holds: bool) -> (Look, Option<Stamp>) {
             (Look::Unusable(Box::new(problem)), Some(found.stamp))
         }
     }
+}
+
+/// Looks into files of which none has good objects, on all cores.
+pub fn look_at_all(files: &[&Found]) -> Vec<Looked> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let share = files.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = files
+            .chunks(share)
+            .map(|files| {
+                let look_at = |found: &&Found| look(found, false);
+                scope.spawn(move || files.iter().map(look_at).collect::<Vec<_>>())
+            })
+            .collect();
+        readers
+            .into_iter()
+            .flat_map(|reader| reader.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    })
 }
 
 /// What the file holds, or why it cannot be used.

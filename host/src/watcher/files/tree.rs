@@ -8,7 +8,7 @@
 
 use super::claims::{Claim, Claims};
 use super::earlier::Earlier;
-use super::look::{Look, look};
+use super::look::{Look, Looked, look, look_at_all};
 use super::object::Contents;
 use super::problem::Problem;
 use super::scan::{Found, Scan, Stamp, is_hidden, is_manifest};
@@ -17,6 +17,7 @@ use super::{DELETE_GRACE, REPORT_AFTER, SETTLE, WRITING_LIMIT};
 use crate::store::{Change, Key, Object};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::ErrorKind;
+use std::iter::repeat_with;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -228,7 +229,7 @@ impl Tree {
             self.miss(&path, now);
         }
         for found in there {
-            self.visit(&found, forced.contains(&found.real), now);
+            self.visit(&found, None, forced.contains(&found.real), now);
         }
         true
     }
@@ -277,8 +278,15 @@ impl Tree {
     fn look_through(&mut self, forced: &BTreeSet<PathBuf>, now: Instant) {
         for _ in 0..MAX_LOOKS {
             let scan = Scan::of(&self.root);
-            for found in scan.files.values() {
-                self.visit(found, forced.contains(&found.real), now);
+            let found: Vec<&Found> = scan.files.values().collect();
+            let looks = if self.loaded {
+                Vec::new()
+            } else {
+                look_at_all(&found)
+            };
+            let looks = looks.into_iter().map(Some).chain(repeat_with(|| None));
+            for (found, looked) in found.into_iter().zip(looks) {
+                self.visit(found, looked, forced.contains(&found.real), now);
             }
             self.note_missing(&scan, now);
             self.recall_blocked(&scan, now);
@@ -353,13 +361,13 @@ impl Tree {
         }
     }
 
-    /// Reads a file if it may have changed and nobody is writing it.
-    fn visit(&mut self, found: &Found, forced: bool, now: Instant) {
+    /// Reads a file, if it was not looked into just now, if it may have changed and nobody is writing it.
+    fn visit(&mut self, found: &Found, looked: Option<Looked>, forced: bool, now: Instant) {
         let state = self.files.entry(found.path.clone()).or_default();
         let back = state.missing.take().is_some();
         let changed = forced || state.stamp != Some(found.stamp);
         if changed && !self.is_being_written(found, forced, now) {
-            self.read(found, now);
+            self.read(found, looked, now);
             self.publish(&found.path, now);
         } else if back {
             self.publish(&found.path, now);
@@ -379,13 +387,13 @@ impl Tree {
         unsettled
     }
 
-    fn read(&mut self, found: &Found, now: Instant) {
+    fn read(&mut self, found: &Found, looked: Option<Looked>, now: Instant) {
         // The first look has nothing to wait for.
         let report_at = if self.loaded { now + REPORT_AFTER } else { now };
         let Some(state) = self.files.get_mut(&found.path) else {
             return;
         };
-        let (mut found_in, mut stamp) = look(found, state.holds());
+        let (mut found_in, mut stamp) = looked.unwrap_or_else(|| look(found, state.holds()));
         if !self.loaded && matches!(found_in, Look::Unusable(_) | Look::Blank) {
             state.good = self.earlier.take(&found.path);
             (found_in, stamp) = look(found, state.holds());
