@@ -64,6 +64,7 @@ RUN_BENCH = CHITON_BIN_DIR="$(TARGET)/release" "$(TARGET)/release/chiton-bench" 
 bench-build: guests
 	@echo '== building in release mode; the first time takes some fifteen minutes'
 	cargo build --release --package chiton --package chiton-example-backend --package chiton-bench
+	"$(TARGET)/release/chiton" precompile "$(TARGET)/release/chiton-compiled"
 
 .PHONY: bench
 bench: bench-build
