@@ -103,6 +103,10 @@ impl Lab {
         key
     }
 
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "tests write the route in the call, as they do with everything else"
+    )]
     pub fn route(&mut self, name: &str, route: Route) -> Key {
         let key = self.input(&named("gateway.networking.k8s.io/v1", "HTTPRoute", name));
         let json = serde_json::to_vec(&route).unwrap();

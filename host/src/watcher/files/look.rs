@@ -4,10 +4,9 @@ use super::object::{Contents, contents};
 use super::problem::Problem;
 use super::scan::{Found, Stamp};
 use super::{MAX_FILE_BYTES, parse};
+use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::num::NonZero;
-use std::panic::resume_unwind;
 use std::path::Path;
 
 /// What is found in a file.
@@ -51,21 +50,9 @@ pub fn look(found: &Found, holds: bool) -> Looked {
 
 /// Looks into files of which none has good objects, on all cores.
 pub fn look_at_all(files: &[&Found]) -> Vec<Looked> {
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let share = files.len().div_ceil(threads).max(1);
-    std::thread::scope(|scope| {
-        let readers: Vec<_> = files
-            .chunks(share)
-            .map(|files| {
-                let look_at = |found: &&Found| look(found, false);
-                scope.spawn(move || files.iter().map(look_at).collect::<Vec<_>>())
-            })
-            .collect();
-        readers
-            .into_iter()
-            .flat_map(|reader| reader.join().unwrap_or_else(|panic| resume_unwind(panic)))
-            .collect()
-    })
+    // One at a time: files differ much in size.
+    let files = files.par_iter().with_max_len(1);
+    files.map(|found| look(found, false)).collect()
 }
 
 /// What the file holds, or why it cannot be used.
