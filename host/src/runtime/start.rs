@@ -29,7 +29,8 @@ const MODULE_PATIENCE: Duration = Duration::from_secs(30);
 /// The task that reads objects for the first time.
 type Reading = JoinHandle<Result<JoinHandle<()>, files::Error>>;
 
-/// Reads objects, and starts to follow them. Broken files are what they were in `checkpoint`.
+/// Reads objects, and starts to follow them. Broken files are what they were in `checkpoint`, if it
+/// is there.
 pub(super) async fn read_manifests(
     dir: PathBuf,
     checkpoint: Option<PathBuf>,
@@ -37,6 +38,7 @@ pub(super) async fn read_manifests(
     problems: watch::Sender<Vec<files::Problem>>,
     parts: CancellationToken,
 ) -> Result<JoinHandle<()>, files::Error> {
+    let checkpoint = checkpoint.filter(|path| path.exists());
     let earlier = checkpoint.map_or_else(files::Earlier::default, |path| {
         files::Earlier::new(move || checkpoint::inputs(&path))
     });

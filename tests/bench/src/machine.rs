@@ -2,7 +2,10 @@
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+/// Ticks in a second of `/proc`: 100 on every architecture that Linux shows it for.
+const USER_HZ: f64 = 100.0;
 
 /// Where and when a measure was taken.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -15,9 +18,8 @@ pub struct Machine {
     pub at: u64,
     /// Version of the source (`git describe`); empty if it is not known.
     pub source: String,
-    /// Processes that wanted to run, a minute's mean, before the measure. On an idle machine it is
-    /// well below one.
-    pub load_before: f64,
+    /// Cores that others kept busy before the measure.
+    pub busy: f64,
 }
 
 impl Machine {
@@ -32,7 +34,7 @@ impl Machine {
             processor: model.map_or_else(String::new, |(_, model)| model.to_owned()),
             at: at.map_or(0, |since| since.as_secs()),
             source: source().unwrap_or_default(),
-            load_before: load(),
+            busy: busy().unwrap_or_default(),
         }
     }
 }
@@ -47,11 +49,24 @@ fn source() -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// The load average of the last minute.
-pub fn load() -> f64 {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let first = text.split(' ').next();
-    first.and_then(|load| load.parse().ok()).unwrap_or_default()
+/// Cores that are busy, a mean over a second. (The load average would have in it what was measured before.)
+fn busy() -> Option<f64> {
+    let before = ticks()?;
+    std::thread::sleep(Duration::from_secs(1));
+    let after = ticks()?;
+    Some((after - before) / USER_HZ)
+}
+
+/// Processor time, in [`USER_HZ`], that anything has used since the machine started.
+fn ticks() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let fields = text.lines().next()?.split_whitespace().skip(1);
+    let fields: Vec<f64> = fields.filter_map(|field| field.parse().ok()).collect();
+    // user, nice, system; then idle, iowait; then irq, softirq, steal. Guests are in user.
+    let [user, nice, system, _, _, irq, softirq, steal, ..] = fields[..] else {
+        return None;
+    };
+    Some(user + nice + system + irq + softirq + steal)
 }
 
 /// Memory of a process, in bytes.
@@ -80,8 +95,6 @@ pub fn memory(pid: u32) -> anyhow::Result<Memory> {
 
 /// Seconds of processor time that a process has used.
 pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
-    /// `USER_HZ`, which is 100 on every architecture that Linux shows it for.
-    const TICKS: f64 = 100.0;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, fields) = stat.rsplit_once(") ").context("no such line in /proc")?;
     let used: Vec<f64> = fields
@@ -90,5 +103,5 @@ pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
         .take(2)
         .filter_map(|ticks| ticks.parse().ok())
         .collect();
-    Ok(used.iter().sum::<f64>() / TICKS)
+    Ok(used.iter().sum::<f64>() / USER_HZ)
 }

@@ -117,16 +117,14 @@ async fn measure(options: &Options, out: &Path) -> anyhow::Result<()> {
         let report = Report {
             name: name.to_owned(),
             machine,
-            load_after: machine::load(),
             quick: options.quick,
             rows,
         };
         report.save(out)?;
         eprintln!(
-            "{name}: {:.0} s, load {:.1} before and {:.1} after",
+            "{name}: {:.0} s, {:.1} cores busy before",
             begin.elapsed().as_secs_f64(),
-            report.machine.load_before,
-            report.load_after
+            report.machine.busy,
         );
     }
     Ok(())

@@ -14,8 +14,8 @@ fn marks(name: &str) -> [String; 2] {
     ]
 }
 
-/// Above this load average before a measure, its table says that it is provisional.
-const IDLE_LOAD: f64 = 1.0;
+/// More busy cores than this before a measure, and its table says that it is provisional.
+const IDLE: f64 = 0.2;
 
 /// What a number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,8 +153,6 @@ pub struct Report {
     pub name: String,
     /// Where and when.
     pub machine: Machine,
-    /// Load average after it.
-    pub load_after: f64,
     /// Whether fewer runs were made than for the record.
     pub quick: bool,
     /// Its lines.
@@ -228,14 +226,14 @@ pub fn section(reports: &[Report], other: &str) -> String {
     let Some(first) = reports.first() else {
         return String::new();
     };
-    let loads = reports.iter().map(|report| report.machine.load_before);
-    let load = loads.fold(0.0, f64::max);
+    let busy = reports.iter().map(|report| report.machine.busy);
+    let busy = busy.fold(0.0, f64::max);
     let quick = if reports.iter().any(|report| report.quick) {
         " Some measures were made with `--quick`."
     } else {
         ""
     };
-    let provisional = if load > IDLE_LOAD {
+    let provisional = if busy > IDLE {
         " **Provisional: the machine was busy with something else.**"
     } else {
         ""
@@ -247,7 +245,7 @@ pub fn section(reports: &[Report], other: &str) -> String {
         ..
     } = &first.machine;
     format!(
-        "{}\n{cores} cores of {processor}; source {source}; load average at most {load:.1} before a measure.{provisional}{quick}\n",
+        "{}\n{cores} cores of {processor}; source {source}; others kept at most {busy:.1} cores busy before a measure.{provisional}{quick}\n",
         table(reports, other)
     )
 }
@@ -351,13 +349,12 @@ mod tests {
     #[test]
     fn the_table_is_put_between_the_marks_and_again() {
         let machine = Machine {
-            load_before: 0.1,
+            busy: 0.1,
             ..Machine::now()
         };
         let report = Report {
             name: "change".into(),
             machine,
-            load_after: 0.0,
             quick: false,
             rows: vec![row()],
         };

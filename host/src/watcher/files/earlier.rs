@@ -26,6 +26,11 @@ impl Earlier {
         }
     }
 
+    /// Whether there was an earlier host.
+    pub(super) fn exists(&self) -> bool {
+        self.ask.is_some() || !self.files.is_empty()
+    }
+
     /// What a file held.
     pub(super) fn take(&mut self, path: &Path) -> Contents {
         self.load();

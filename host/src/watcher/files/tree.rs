@@ -279,7 +279,9 @@ impl Tree {
         for _ in 0..MAX_LOOKS {
             let scan = Scan::of(&self.root);
             let found: Vec<&Found> = scan.files.values().collect();
-            let looks = if self.loaded {
+            // After an earlier host proxies are given what it served meanwhile, which takes the other
+            // cores.
+            let looks = if self.loaded || self.earlier.exists() {
                 Vec::new()
             } else {
                 look_at_all(&found)
