@@ -15,7 +15,7 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// Memory that a guest has from the start, in bytes: stack (1 MiB), data, and a heap that most calls do
 /// not outgrow, because each growth is a system call for the host. Pages cost nothing until they are
 /// touched.
-const INITIAL_MEMORY: &str = "-Clink-arg=--initial-memory=4194304";
+const INITIAL_MEMORY: u32 = 4 << 20;
 
 /// Name, package and role of each built-in reconciler.
 const BUILT_IN: [(&str, &str, &str); 7] = [
@@ -140,7 +140,8 @@ impl Build {
         let flag =
             |(from, to): (PathBuf, &str)| format!("--remap-path-prefix={}={to}", from.display());
         let mapped = mappings.into_iter().map(flag);
-        Ok(mapped.chain([INITIAL_MEMORY.to_owned()]).collect())
+        let memory = format!("-Clink-arg=--initial-memory={INITIAL_MEMORY}");
+        Ok(mapped.chain([memory]).collect())
     }
 }
 

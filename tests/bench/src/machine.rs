@@ -23,7 +23,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine, now.
+    /// This machine, now. Takes a second, in which nothing should be measured yet.
     pub fn now() -> Self {
         let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = cpu.lines().find(|line| line.starts_with("model name"));

@@ -349,8 +349,11 @@ mod tests {
     #[test]
     fn the_table_is_put_between_the_marks_and_again() {
         let machine = Machine {
+            cores: 2,
+            processor: "a processor".into(),
+            at: 0,
+            source: "a version".into(),
             busy: 0.1,
-            ..Machine::now()
         };
         let report = Report {
             name: "change".into(),

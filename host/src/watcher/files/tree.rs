@@ -17,7 +17,6 @@ use super::{DELETE_GRACE, REPORT_AFTER, SETTLE, WRITING_LIMIT};
 use crate::store::{Change, Key, Object};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::ErrorKind;
-use std::iter::repeat_with;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -286,9 +285,9 @@ impl Tree {
             } else {
                 look_at_all(&found)
             };
-            let looks = looks.into_iter().map(Some).chain(repeat_with(|| None));
-            for (found, looked) in found.into_iter().zip(looks) {
-                self.visit(found, looked, forced.contains(&found.real), now);
+            let mut looks = looks.into_iter();
+            for found in found {
+                self.visit(found, looks.next(), forced.contains(&found.real), now);
             }
             self.note_missing(&scan, now);
             self.recall_blocked(&scan, now);
@@ -363,7 +362,8 @@ impl Tree {
         }
     }
 
-    /// Reads a file, if it was not looked into just now, if it may have changed and nobody is writing it.
+    /// Takes what a file holds if it may have changed and nobody is writing it; reads it unless it was
+    /// looked into just now.
     fn visit(&mut self, found: &Found, looked: Option<Looked>, forced: bool, now: Instant) {
         let state = self.files.entry(found.path.clone()).or_default();
         let back = state.missing.take().is_some();
