@@ -1,7 +1,7 @@
 //! The folder of manifests, seen by those whose requests flow while its files are saved.
 
 use chiton_tests::{Load, World, wait};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
@@ -30,6 +30,26 @@ spec:
       backendRefs: [{{group: chiton.dev, kind: Backend, name: a}}]
 "
     )
+}
+
+/// The same as JSON.
+fn steady_json(saved: &str) -> Value {
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": {"name": "steady"},
+        "spec": {
+            "parentRefs": [{"name": "gateway"}],
+            "rules": [{
+                "matches": [{"path": {"type": "PathPrefix", "value": "/steady"}}],
+                "filters": [{
+                    "type": "ResponseHeaderModifier",
+                    "responseHeaderModifier": {"set": [{"name": "x-saved", "value": saved}]},
+                }],
+                "backendRefs": [{"group": "chiton.dev", "kind": "Backend", "name": "a"}],
+            }],
+        },
+    })
 }
 
 /// A route to a backend of the world.
@@ -99,9 +119,10 @@ async fn no_way_of_saving_a_file_loses_a_request() -> anyhow::Result<()> {
     write_slowly(&path, &steady("slowly")).await?;
     saved(&world, "slowly").await?;
 
-    // Each part is closed, as a shell's `>` and `>>` do.
+    // Each part is closed, as a shell's `>` and `>>` do. A file is read when it is closed, so this is
+    // safe for what parses only once it is whole: JSON, unlike YAML.
     fs::write(&path, "")?;
-    for line in steady("appended").lines() {
+    for line in serde_json::to_string_pretty(&steady_json("appended"))?.lines() {
         let mut file = File::options().append(true).open(&path)?;
         writeln!(file, "{line}")?;
     }
